@@ -492,7 +492,8 @@ class ChangingModel(Changing, Model):
     _carried = staticmethod(carried_over)
 
     def _static(self, fn: Callable) -> Model:
-        return Model(analysed(fn, self.args, self.kwargs, name=self.name, check_values=False))
+        found = analysed(fn, self.args, self.kwargs, name=self.name, check_values=False)
+        return Model(replace(found, known=self.analysis.known))
 
 
 def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:

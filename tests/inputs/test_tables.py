@@ -404,3 +404,56 @@ def test_a_table_as_a_matrix_has_its_own_columns_in_predictions():
     np.testing.assert_array_equal(run.predict(X=mixed, y=None).draws["y"], p.draws["y"])
     with pytest.raises(DataError, match=r"lacks X\['two'\], which the model reads; it has 'one', 'three'"):
         run.predict(X=new[["three", "one"]], y=None)
+
+
+def rows_alone(df):
+    with numpyro.plate("J", len(df)):
+        th = numpyro.sample("th", dist.Normal(0, 100))
+        numpyro.sample("y", dist.Normal(th, 1), obs=df["y"])
+
+
+def by_name(df):
+    with numpyro.plate("J", 4):
+        th = numpyro.sample("th", dist.Normal(0, 100))
+    numpyro.sample("y", dist.Normal(th[df["name"]], 1), obs=df["y"])
+
+
+@pytest.mark.parametrize("kind", [dict, pl.DataFrame, pd.DataFrame, "category", "in order"])
+def test_as_many_categories_as_rows_name_no_rows_that_are_in_another_order(kind):
+    """Sorted names stood at the rows of a column that the model does not read."""
+    names = ["zeta", "alpha", "mid", "beta"]
+    y = np.array([60.0, 10.0, 30.0, 20.0])
+    if kind == "in order":
+        names = sorted(names)
+    table = {"name": names, "y": y}
+    made = table if kind is dict else kind(table) if callable(kind) else pd.DataFrame(table)
+    if kind == "category":
+        made = made.astype({"name": "category"})
+    data = {"name": np.array(names), "y": y} if kind is dict else made
+    own = rows_alone_of if kind is dict else rows_alone
+    run = gb.model(own, df=data).sample(draws=40, chains=1, seed=1)
+    mean = run.summary()["mean"]
+    for i, name in enumerate(names):
+        label = f"th[{name}]" if f"th[{name}]" in mean.index else f"th[{i}]"
+        assert abs(mean[label] - y[i]) < 3
+    read = gb.model(by_name, df=data).sample(draws=40, chains=1, seed=1).summary()["mean"]
+    assert all(abs(read[f"th[{n}]"] - v) < 3 for n, v in zip(names, y, strict=True))
+
+
+def rows_alone_of(df):
+    with numpyro.plate("J", len(df["y"])):
+        th = numpyro.sample("th", dist.Normal(0, 100))
+        numpyro.sample("y", dist.Normal(th, 1), obs=df["y"])
+
+
+def test_fewer_rows_than_names_can_be_predicted():
+    table = pd.DataFrame({"id": [f"p{i}" for i in range(12)], "x": np.arange(12.0), "y": 2.0 * np.arange(12)})
+
+    def line(df):
+        b = numpyro.sample("b", dist.Normal(0, 3))
+        with numpyro.plate("n", len(df)):
+            numpyro.sample("y", dist.Normal(b * df["x"], 0.1), obs=df["y"])
+
+    run = gb.model(line, df=table).sample(draws=40, chains=1, seed=1)
+    assert np.abs(run.predict().to_frame()["mean"].to_numpy() - table["y"]).max() < 0.2
+    assert np.abs(run.predict(table.iloc[:5]).to_frame()["mean"].to_numpy() - table["y"][:5]).max() < 0.2

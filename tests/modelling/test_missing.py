@@ -198,3 +198,17 @@ def test_dropped_rows_take_their_labels_with_them():
     assert "3 rows known, 1 new" in run.predict(d).note
     numbered = gb.model(units, d=d.reset_index(drop=True), missing="drop")
     assert numbered.labels["index of d"] == ("0", "2", "3")
+
+
+def test_a_mask_is_refused_where_others_read_what_is_missing():
+    def measured(d):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("rows", len(d)):
+            x = numpyro.sample("x", dist.Normal(0, 1), obs=d["x"])
+            numpyro.sample("y", dist.Normal(b * x, 1), obs=d["y"])
+
+    d = pd.DataFrame({"x": [1.0, np.nan, 2.0, 0.5], "y": [1.0, 2.0, 3.0, 0.0]})
+    with pytest.raises(DataError, match=r"'x'.* is missing at \[1\], and 'y' reads it there.*'impute' draws"):
+        gb.model(measured, d=d, missing="mask")
+    d.loc[1, "y"] = np.nan  # nobody reads it now that counts
+    assert gb.model(measured, d=d, missing="mask").sample(draws=20, chains=1).draws["b"].shape == (1, 20)

@@ -68,8 +68,15 @@ def test_it_is_the_mean_at_every_draw(name):
 def test_what_has_no_mean_is_as_drawn():
     p = ran(lambda m: dist.Cauchy(m, 1.0)).predict()
     np.testing.assert_array_equal(p.expected["y"], p.draws["y"])
-    p = ran(lambda m: dist.Categorical(logits=jnp.stack([m, 0 * m, -m], -1))).predict()
-    np.testing.assert_array_equal(p.expected["y"], p.draws["y"])
+
+
+def test_of_categories_it_is_the_mean_of_their_codes():
+    run = ran(lambda m: dist.Categorical(logits=jnp.stack([m, 0 * m, -m], -1)))
+    a, b = (np.asarray(run.draws[n])[..., None] for n in "ab")
+    m = a + b * X
+    chances = np.exp(np.stack([m, 0 * m, -m], -1))
+    mean = (chances @ np.arange(3)) / chances.sum(-1)
+    np.testing.assert_allclose(run.predict().expected["y"], mean, rtol=1e-4, atol=1e-5)
 
 
 def test_what_is_given_comes_with_the_same_draws():

@@ -27,12 +27,14 @@ Labels = dict[str, tuple[str, ...]]
 class Known:
     """What arrays do not say of themselves, by the argument's name (`county`, `df['county']`): `labels` of
     codes, and under `index of <name>` of rows; `units` of numbers that were times; how many rows there are
-    that are only `numbered`; whose table the first was, where it was none of pandas (`library`)."""
+    that are only `numbered`; whose table the first was, where it was none of pandas (`library`); and
+    which columns of categories name the rows, each once and in their order (`naming`)."""
 
     labels: Labels = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     numbered: dict[str, int] = field(default_factory=dict)
     library: str = ""
+    naming: set[str] = field(default_factory=set)
 
 
 def from_objects(values: Sequence[Any], name: str, known: Known) -> np.ndarray:
@@ -78,6 +80,8 @@ def codes(texts: Sequence[str | None], among: list[str] | None, name: str, known
     order = sorted(there) if among is None else among
     places = {label: i for i, label in enumerate(order)}
     known.labels[name] = tuple(order)
+    if tuple(order) == tuple(texts):
+        known.naming.add(name)
     if None in texts:
         return np.array([math.nan if t is None else places[t] for t in texts])
     return np.fromiter((places[t] for t in texts if t is not None), np.int32, len(texts))

@@ -30,6 +30,7 @@ from gibbsite.validation.check import impossible_values
 from gibbsite.validation.covariates import check_categories, unit_notes
 from gibbsite.validation.data import check_missing
 from gibbsite.validation.indices import negative_notes
+from gibbsite.validation.masked import check_masked
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,10 @@ class Analysis(Bound):
     @cached_property
     def plate_labels(self) -> Labels:
         """Labels of the elements of plates, where the data have some."""
-        return plate_labels({n: plate.size for n, plate in self.density.plates.items()}, self.known.labels)
+        pairs = zip(self.density.arguments.names, self.density.data_vars, strict=True)
+        unread = {n for n, v in pairs if v not in self.density.read} - self.known.naming
+        labels = {n: t for n, t in self.known.labels.items() if n not in unread}
+        return plate_labels({n: plate.size for n, plate in self.density.plates.items()}, labels)
 
     def element_labels(self, site: str) -> list[tuple[str, ...] | None]:
         """Per axis of a site the labels of its elements, None where they have none."""
@@ -125,6 +129,7 @@ def analysed(
 
     looked("unread arguments", lambda: check_forgotten(fn, called, density, args, named))
     looked("missing values", lambda: check_missing(density))
+    looked("masked values", lambda: check_masked(density, gone if missing == "mask" else {}))
     looked("improper densities", lambda: check_proper(density))
     looked("categories", lambda: check_categories(density, known.labels))
     notes = [

@@ -54,12 +54,7 @@ def told(
                 f"{name}: the first {now} of {before} steps; a forecast takes all of them and those to come"
             )
             break
-    if plan.kept:
-        they = "stay as they are" if len(plan.kept) > 1 else "stays as it is"
-        parts.append(
-            f"{', '.join(plan.kept)} {they} at the run's own rows; for others set the outcome to None"
-        )
-    parts += plan.company
+    parts += plan.beside
     if beside := factors_beside(origin.density, plan.data):
         parts.append(factors_text(beside, "drawn"))
     parts += held.words

@@ -72,7 +72,8 @@ def predict(
             f"{'given' if given else 'to'}= is of one structure at a time: model.structure(…) is the "
             "ordinary model of one; sample that, and predict from its run"
         )
-    if decided := sorted({n for part in parts for n in part.decided} & {*(do or {})}):
+    makes = {m for part in parts for n in part.decided for m in n.partition("?")[0].split("+")}
+    if decided := sorted(makes & {*(do or {})}):
         raise ModelError(
             f"do: {decided[0]!r} makes the structure: model.structure({decided[0]}=…) is the model of one"
         )
@@ -127,7 +128,8 @@ def _result(
             raise DataError(f"{name!r} has shape {sites[name].shape} there, and {v} is given") from problem
     if not plan.ask.anew:
         _check_missing(origin, held)
-    needed = [*recipe.known, *recipe.parts]
+    needed = [*recipe.known, *recipe.parts, *(f"{n}_missing" for n in recipe.filled)]
+    needed = list(dict.fromkeys(needed))
     missing = [n for n in needed if n not in flat]
     if missing:
         several = len(missing) > 1
@@ -197,7 +199,7 @@ def _result(
         return _grouped(now, known, plan)
 
     note = told(origin, asked, held, plan, prior, worth, words)
-    for told_beside in plan.company:
+    for told_beside in plan.beside:
         warnings.warn(told_beside, stacklevel=4)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
     return Prediction(arrays, probs, note, facts, known, expected)

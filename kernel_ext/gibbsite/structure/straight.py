@@ -79,9 +79,9 @@ class _Entering(Messenger):
         self.total: Any = jnp.zeros(())
 
     def process_message(self, msg: dict[str, Any]) -> None:
-        name = msg["name"]
         if msg["type"] != "sample" or msg["is_observed"]:
             return
+        name = msg["name"]
         if name not in self._left:
             msg["value"] = self.now[name]
             return

@@ -96,7 +96,7 @@ def _negative(names: list[str], value: np.ndarray, itself: bool, length: int) ->
 def _counts(density: Density, gather: Any, beyond: np.ndarray) -> bool:
     """Whether the density changes with what a gather reads at some places: padding that a mask, a `where` or
     a weight of 0 takes out may hold any index."""
-    latents = {n: _somewhere(density.sites[n], k) for k, n in enumerate(density.latents)}
+    latents = {n: somewhere(density.sites[n], k) for k, n in enumerate(density.latents)}
     (out,) = gather.outvars
     read = density.evaluator(latents).full(out)
     if not isinstance(read.dtype, np.dtype):
@@ -112,7 +112,7 @@ def _counts(density: Density, gather: Any, beyond: np.ndarray) -> bool:
     return not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*totals, strict=True))
 
 
-def _somewhere(site: Site, number: int) -> Any:
+def somewhere(site: Site, number: int) -> Any:
     """A value of a site with no element where functions like to be flat or singular."""
     if site.discrete:
         return jnp.zeros(site.shape, site.dtype)

@@ -149,6 +149,12 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
             made = made.like(was)
         leaves = _leaves(made, name)
         own = {n for n in before if _head(n) == name}
+        if isinstance(was, Table) and isinstance(made, Table) and not leaves.keys() & own:
+            columns = ", ".join(map(repr, was.columns))
+            raise DataError(
+                f"the new table has none of the model's columns ({columns}), and says nothing of rows: give "
+                "one, of missing values (NaN) if nothing is known"
+            )
         needed = (own - leaves.keys()) & read_leaves(origin.density) - outcomes_of(origin).keys()
         if needed and isinstance(made, Table):
             raise DataError(

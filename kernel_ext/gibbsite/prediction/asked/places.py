@@ -72,12 +72,25 @@ def _agree(before: Any, now: Any) -> int:
 
 def element_labels(origin: Any, sizes: Mapping[str, int], labels: Labels) -> Labels:
     """Labels of plates' elements under new arguments: of the model's own sets of labels, as they are now."""
-    found = plate_labels(sizes, labels)
-    for plate, own in origin.plate_labels.items():
+    # as many categories as there happen to be rows now say nothing of these
+    found = plate_labels(sizes, {n: t for n, t in labels.items() if " of " in n})
+    for plate, own in own_labels(origin).items():
         grown = [t for n, t in labels.items() if origin.labels.get(n) == own and len(t) == sizes.get(plate)]
         if grown:
             found[plate] = grown[0]
     return found
+
+
+def own_labels(origin: Any) -> Labels:
+    """Labels of the run's plates by which its elements are found: of rows, and of categories that the model
+    reads. A column that it does not read may name the rows, and is not looked up."""
+    told = {t for n, t in origin.labels.items() if not _unread(origin, n)}
+    return {plate: t for plate, t in origin.plate_labels.items() if t in told}
+
+
+def _unread(origin: Any, leaf: str) -> bool:
+    """Whether a column is an array that the model does not compute with; others may be read by Python."""
+    return leaf in origin.density.arguments.names and leaf not in read_leaves(origin.density)
 
 
 def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
@@ -88,9 +101,9 @@ def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for leaf, texts in asked.labels.items():
         own = origin.labels.get(leaf)
-        if own is None or leaf not in asked.new:
+        if own is None or leaf not in asked.new or _unread(origin, leaf):
             continue
-        plates = [p for p, found in origin.plate_labels.items() if found == own]
+        plates = [p for p, found in own_labels(origin).items() if found == own]
         more = asked.unknown.get(leaf, ())
         if more and not plates and leaf in read_leaves(origin.density):
             raise DataError(
@@ -109,7 +122,7 @@ class Places:
     def __init__(self, origin: Any, density: Density, labels: Labels, rows: list[Rows]):
         self._origin, self._density, self._rows = origin, density, rows
         sizes = {n: p.size for n, p in density.plates.items()}
-        self.labels = element_labels(origin, sizes, labels)
+        self.labels, self._own = element_labels(origin, sizes, labels), own_labels(origin)
 
     def of(self, name: str) -> tuple[np.ndarray, ...] | None:
         """Of the latent site `name`; None where the run has no such site, or one of other axes."""
@@ -122,7 +135,7 @@ class Places:
         size, old = now.shape[axis], before.shape[axis]
         plate = dict(zip(now.plate_axes, now.plates, strict=True)).get(axis)
         if plate is not None and plate == dict(zip(before.plate_axes, before.plates, strict=True)).get(axis):
-            mine, theirs = self.labels.get(plate), self._origin.plate_labels.get(plate)
+            mine, theirs = self.labels.get(plate), self._own.get(plate)
             if mine is not None and theirs is not None and len(theirs) == old:
                 where = {t: i for i, t in enumerate(theirs)}
                 return np.array([where.get(t, -1) for t in mine], np.int32)

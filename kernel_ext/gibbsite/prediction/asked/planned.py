@@ -27,6 +27,7 @@ from gibbsite.prediction.asked.arguments import (
     read_leaves,
 )
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, rows_of
+from gibbsite.prediction.asked.resting import resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company
 from gibbsite.prediction.asked.unheard import unheard
 from gibbsite.prediction.drawn.asking import asking
@@ -46,8 +47,7 @@ class Planned:
     `labels` of its plates' elements;
     `news` tell of sites with new elements (known, new, what they are drawn from); `cut` are the first rows
     that were put in front for their conditionals, by length; `rows` how the rows go with the model's own;
-    `kept` what stays as the run drew it though it is a function of all rows, `company` what to
-    know of rows that do not stand for themselves."""
+    `beside` what to know of rows that do not stand for themselves, and of what stays though it is moved."""
 
     origin: Any
     ask: Ask
@@ -59,8 +59,7 @@ class Planned:
     cut: tuple[int, int] | None = None
     data: tuple[str, ...] = ()
     stood_in: frozenset[str] = field(default_factory=frozenset)
-    kept: tuple[str, ...] = ()
-    company: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -> Planned:
@@ -104,6 +103,15 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
         raise DataError(negative[0])
     places = Places(origin, density, asked.labels, rows)
     recipe, news = _recipe(origin, density, places, data, prior, frozenset(fixed), frozenset(given))
+    rest = {} if prior else resting(origin, density, asked, recipe.known)
+    for name in [n for n in rest if n.removesuffix("_missing") in origin.analysis.imputed]:
+        del rest[name]  # a gap is drawn anew with its row
+        news[name] = 0, int(np.prod(density.sites[name].shape, dtype=int)), _text(density, name)
+        recipe = replace(recipe, known=recipe.known - {name})
+    for name, leaves in rest.items():
+        if fixed_ := [v for v in leaves if v not in asked.new]:
+            raise DataError(f"{', '.join(fixed_)} cannot be set: {_at_rest(density, name)}")
+    recipe = replace(recipe, filled=_filled(origin, places, density) if anew and not prior else {})
     stays = data if asked.new else frozenset()
     stays -= {outcomes[n] for n in stood_in if n in outcomes}
     seen: dict[str, np.ndarray] = {}
@@ -115,12 +123,12 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     ask = Ask(fn, arguments, data, sizes, recipe, anew, ())
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
     named = tuple(n for n in density.sites if n in data)
-    moved = asked.new - outcomes.keys() and not prior and cut is None
-    kept = _kept_in_place(origin, rows, data) if moved else ()
     beside = company(origin, asked, outcomes) if not prior and cut is None else ()
-    beside += () if prior else unheard(origin, density, asked, outcomes, rows, news)
+    if cut is None:
+        beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
+    beside += () if prior else unheard(origin, density, asked, outcomes, places, news)
     stood = frozenset(stood_in)
-    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, stood, kept, beside)
+    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, stood, beside)
 
 
 def _check_steps(origin: Any, asked: Asked) -> None:
@@ -271,17 +279,6 @@ def _mixed(origin: Any, density: Density, rows: list[Rows], data: frozenset[str]
     return None
 
 
-def _kept_in_place(origin: Any, rows: list[Rows], data: frozenset[str]) -> tuple[str, ...]:
-    """The latent vectors with an element for each row, of which every datum reads all, where the rows stay
-    the run's own."""
-    lengths = {r.before for r in rows if r.same == r.before == r.now}
-    return tuple(
-        n
-        for n in origin.density.latents
-        if (shape := origin.sites[n].shape) and shape[-1] in lengths and _read_whole(origin.density, n, data)
-    )
-
-
 def _read_whole(density: Density, name: str, data: frozenset[str]) -> bool:
     """Whether data read all along the last axis of a latent."""
     return any(
@@ -380,6 +377,32 @@ def _halves(density: Density) -> set[str]:
         if n.endswith("_unobserved") and (base := n.removesuffix("_unobserved")) in density.sites
         and density.sites[base].role == "deterministic" and f"{base}_observed" in density.sites
     }  # fmt: skip
+
+
+def _at_rest(density: Density, name: str) -> str:
+    """That a latent stays, though what enters its distribution, or what is made of it, is another."""
+    return (
+        f"{name}, drawn from {_text(density, name)}, stays as the run drew it, and no effect goes through "
+        "it; ask for new groups or rows (a table, or arguments with the outcome None), or write what moves "
+        f"as a term beside {name}"
+    )
+
+
+def _filled(origin: Any, places: Places, density: Density) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """By site of data with gaps that were imputed, the places of those of the run's own elements that have
+    been, and which elements of what was drawn for them they are."""
+    out = {}
+    for name, gone in origin.analysis.imputed.items():
+        axes = places.of(name) if name in density.sites else None
+        if axes is None or gone.shape != origin.sites[name].shape:
+            continue
+        order = np.full(gone.shape, -1)
+        order[gone] = np.arange(int(gone.sum()))
+        known = Part(axes)
+        which = np.where(known.known, known.picked(order), -1)
+        if (which >= 0).any():
+            out[name] = np.argwhere(which >= 0).T, which[which >= 0]
+    return out
 
 
 def _weighs(density: Density, name: str, known: np.ndarray) -> bool:

@@ -1,14 +1,15 @@
 """What new rows hold of one outcome and a prediction of others does not hear: a latent of these rows, which
 both speak of, is drawn from its distribution and not given what is known."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.prediction.asked.arguments import Asked, leaves_of
-from gibbsite.prediction.asked.places import Rows
+from gibbsite.prediction.asked.places import Places
+from gibbsite.prediction.drawn.forward import Part
 
 
 def unheard(
@@ -16,18 +17,19 @@ def unheard(
     density: Density,
     asked: Asked,
     outcomes: Mapping[str, str],
-    rows: Sequence[Rows],
+    places: Places,
     news: Collection[str],
 ) -> tuple[str, ...]:
     """A sentence for each latent with elements in `news`, of which outcomes that are given, all of them or
     some elements, and others that are asked for both speak."""
     now = leaves_of(origin, asked.values)
-    own = {r.now: r.same for r in rows}
-    gaps = {
-        site: np.isnan(np.asarray(now[leaf], float)[own.get(len(now[leaf]), 0) :])
-        for leaf, site in outcomes.items()
-        if leaf in asked.new - asked.absent and leaf in now and np.ndim(now[leaf])
-    }
+    gaps = {}
+    for leaf, site in outcomes.items():
+        if leaf in asked.new - asked.absent and leaf in now and np.ndim(now[leaf]):
+            lost = np.isnan(np.asarray(now[leaf], float))
+            axes = places.of(site) if site in density.sites else None
+            known = Part(axes).known if axes is not None else np.zeros((), bool)
+            gaps[site] = lost[~known] if known.shape == lost.shape else lost
     found = []
     for name in news:
         speak = {term.origin for term, _ in density.terms_of(name)} & set(outcomes.values())

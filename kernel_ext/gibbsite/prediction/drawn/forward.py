@@ -51,8 +51,9 @@ class Recipe:
     `stays` the model goes on with what was given, and `seen` are data drawn as a whole whose first elements
     condition the others. `doubted` are discrete data that may have no distribution: whole numbers are drawn
     of parameters that are no numbers, too, and the weight says it. Of the sites `expected` the mean of
-    their distribution is noted instead of what is drawn, with which the model goes on. `widest` is the
-    longest support whose probabilities are told.
+    their distribution is noted instead of what is drawn, with which the model goes on. Of the data
+    `filled` some elements, at places, are elements of what the run imputed for them. `widest` is the longest
+    support whose probabilities are told.
     """
 
     known: frozenset[str] = frozenset()
@@ -64,6 +65,7 @@ class Recipe:
     seen: Mapping[str, np.ndarray] = field(default_factory=dict)
     doubted: frozenset[str] = frozenset()
     expected: frozenset[str] = frozenset()
+    filled: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     widest: int = 50
 
 
@@ -147,6 +149,9 @@ class Forward(Messenger):
             self._means[name] = mean
         if part is not None:
             value = jnp.where(part.known, part.picked(self.values[name]), value)
+        if name in recipe.filled:
+            at, which = recipe.filled[name]
+            value = jnp.asarray(value).at[tuple(at)].set(self.values[f"{name}_missing"][which])
         if name in recipe.doubted:
             lost = jnp.isnan(msg["fn"].log_prob(value)).any() | _of_no_numbers(msg["fn"])
             self.weight += jnp.where(lost, jnp.nan, 0.0)
@@ -193,11 +198,13 @@ def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:
 
 
 def _mean(fn: Any, shape: tuple[int, ...]) -> Any:
-    """A distribution's mean, of the shape of what is drawn; None where it tells of none, as of categories."""
+    """A distribution's mean, of the shape of what is drawn, that of categories over their codes; None where
+    it tells of none."""
     base = base_distribution(fn)
-    if not fn.event_dim and isinstance(base, CategoricalProbs | CategoricalLogits):
-        return None
     try:
+        if isinstance(base, CategoricalProbs | CategoricalLogits):
+            chances = jnp.asarray(base.probs)
+            return jnp.broadcast_to(chances @ jnp.arange(chances.shape[-1], dtype=float), shape)
         return jnp.broadcast_to(fn.mean, shape).astype(float)
     except (NotImplementedError, AttributeError, ValueError, TypeError):
         return None

@@ -76,8 +76,9 @@ def signature(ask: Ask, values: Mapping[str, Any], held: Mapping[str, Any]) -> t
     seen = [(n, known.tobytes()) for n, known in sorted(recipe.seen.items())]
     sets = (recipe.known, recipe.series, recipe.fixed, recipe.given, recipe.stays, recipe.doubted)
     sets = (*sets, recipe.expected, ask.data)
+    filled = [(n, a.tobytes(), w.tobytes()) for n, (a, w) in sorted(recipe.filled.items())]
     return (
-        str(shaped), str(holds), str(arrays), str(parts), str(seen), str([sorted(s) for s in sets]),
+        str(shaped), str(holds), str(arrays), str(parts), str(seen + filled), str([sorted(s) for s in sets]),
         ask.anew, ask.sites, str(sorted(ask.sizes.items())), ask.arguments.compiled_in,
     )  # fmt: skip
 

@@ -119,12 +119,13 @@ def _values(origin: Any, name: str) -> list[Any]:
         raise UnknownNameError("argument or column", name, list(dict.fromkeys([*arguments, *leaves])))
     if found[0] in origin.labels:
         return list(origin.labels[found[0]])
+    whole = np.asarray(leaves[found[0]]).dtype.kind in "iu"
     x = np.asarray(leaves[found[0]], float)
     x = x[np.isfinite(x)]
     if not x.size:
         raise OptionError(f"effects: {name!r} holds no number: {shown(x)}")
     few = np.unique(x)
-    if len(few) <= _FEW:
-        return few.tolist()
-    low, high = np.percentile(x, [_TAIL, 100 - _TAIL])
-    return np.linspace(low, high, _GRID).tolist()
+    if len(few) > _FEW:
+        low, high = np.percentile(x, [_TAIL, 100 - _TAIL])
+        few = np.linspace(low, high, _GRID)
+    return np.unique(few.round().astype(int)).tolist() if whole else few.tolist()

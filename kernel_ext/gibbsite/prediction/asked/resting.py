@@ -1,0 +1,79 @@
+"""Latents that stay as the run drew them, though what they are drawn from is set to something else: an
+effect of what is set that goes through them would come out as none."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density
+from gibbsite.density.hierarchy.exchangeability import random_state
+from gibbsite.density.known_elements import sources
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
+from gibbsite.programs.maps.access import Whole
+
+
+def resting(origin: Any, density: Density, asked: Asked, known: Collection[str]) -> dict[str, list[str]]:
+    """By name of a `known` latent the arrays, of as many rows as before and other values, that enter its
+    distribution, or what data make of all of it (a process written by its factor)."""
+    before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
+    other = [n for n, v in now.items() if n in before and _moved(before[n], v)]
+    inputs = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    found: dict[str, list[str]] = {}
+    for name in known if other else ():
+        behind = sources(density, list(density.outputs["parameters"].get(name, {}).values()))
+        enter = {inputs[v] for v in behind if v in inputs}
+        if enters := [n for n in other if n in enter]:
+            found[name] = enters
+        elif _read_whole(density, name):
+            found |= {name: [n for n in other if _mixes(density, name, n, before[n], now[n])]}
+    return {n: leaves for n, leaves in found.items() if leaves}
+
+
+def _moved(a: Any, b: Any) -> bool:
+    a, b = np.asarray(a), np.asarray(b)
+    floats = a.dtype.kind == b.dtype.kind == "f"
+    return a.ndim > 0 and a.shape == b.shape and not np.array_equal(a, b, equal_nan=floats)
+
+
+def _read_whole(density: Density, name: str) -> bool:
+    """Whether another site reads all along the last axis of a latent vector."""
+    return any(
+        term.origin != name and access.index and isinstance(access.index[-1], Whole)
+        for term, accesses in density.terms_of(name)
+        for access in accesses
+    )
+
+
+def _mixes(density: Density, name: str, leaf: str, before: Any, now: Any) -> bool:
+    """Whether what one row of data makes of a latent vector is another with another row of an array: rows of
+    a covariance are, and those of a matrix of covariates stand alone."""
+    state = random_state(density)
+    place = list(density.arguments.names).index(leaf) if leaf in density.arguments.names else None
+    if state is None or place is None:
+        return False
+    here = np.asarray(state[name])
+    moved = {**state, name: here + 1 + np.arange(here.size).reshape(here.shape)}
+    own = np.asarray(density.arguments.arrays[place])
+
+    def slopes(values: np.ndarray) -> list[np.ndarray]:
+        arrays = [*density.arguments.arrays[:place], values, *density.arguments.arrays[place + 1 :]]
+        pairs = zip(*(_parameters(density, s, arrays) for s in (state, moved)), strict=True)
+        return [b - a for a, b in pairs]
+
+    base = slopes(np.asarray(before, own.dtype))
+    for row in {0, len(own) - 1}:
+        other = np.array(before, own.dtype)
+        other[row] = np.asarray(now)[row] + (np.asarray(now)[row] == other[row])
+        for a, b in zip(base, slopes(other), strict=True):
+            rest = np.delete(np.abs(b - a), row, axis=0) if a.ndim and len(a) == len(own) else np.abs(b - a)
+            if (rest > 1e-4 + 1e-3 * np.abs(a).max(initial=0)).any():
+                return True
+    return False
+
+
+def _parameters(density: Density, state: Mapping[str, Any], arrays: Any) -> list[np.ndarray]:
+    ev = density.evaluator(state, tuple(arrays))
+    sites = [n for n, s in density.sites.items() if s.role != "deterministic" and not s.in_scan]
+    atoms = [a for n in sites for a in density.outputs["parameters"].get(n, {}).values()]
+    return [v for a in atoms if (v := np.asarray(ev.full(a))).dtype.kind == "f"]

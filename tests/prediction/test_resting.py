@@ -1,0 +1,103 @@
+"""What is set, and goes through latents that stay as the run drew them: refused, or told; and what the run
+imputed stays with its rows."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError
+
+RNG = np.random.default_rng(0)
+GROUPS = pd.DataFrame({"z": RNG.normal(size=8)})
+ROWS = pd.DataFrame({"g": np.repeat(np.arange(8), 6), "x": RNG.normal(size=48)})
+ROWS["y"] = 1 + 0.9 * GROUPS["z"].to_numpy()[ROWS["g"]] + 0.5 * ROWS["x"] + RNG.normal(0, 0.4, 48)
+
+
+def scales():
+    return (numpyro.sample(n, dist.Normal(0, 1)) for n in "abc"), numpyro.sample("tau", dist.HalfNormal(1))
+
+
+def centred(d, groups):
+    (a, b, c), tau = scales()
+    with numpyro.plate("groups", len(groups)):
+        u = numpyro.sample("u", dist.Normal(a + c * groups["z"], tau))
+    numpyro.sample("y", dist.Normal(u[d["g"]] + b * d["x"], 0.4), obs=d["y"])
+
+
+def apart(d, groups):
+    (a, b, c), tau = scales()
+    with numpyro.plate("groups", len(groups)):
+        e = numpyro.sample("e", dist.Normal(0, 1))
+    u = a + c * groups["z"] + tau * e
+    numpyro.sample("y", dist.Normal(u[d["g"]] + b * d["x"], 0.4), obs=d["y"])
+
+
+def test_a_latent_between_is_refused_and_a_term_beside_it_is_not():
+    run = gb.model(centred, d=ROWS, groups=GROUPS).sample(draws=60, chains=1, seed=1)
+    with pytest.raises(DataError, match=r"groups\['z'\] cannot be set: u, drawn from .*, stays as the run"):
+        run.effects("z")
+    slope = run.effects("x", [0.0, 1.0]).slope
+    np.testing.assert_allclose(slope, run.draws["b"], rtol=1e-3, atol=1e-4)
+    with pytest.warns(UserWarning, match=r"groups\['z'\] moved: u, drawn from"):
+        run.predict(groups=GROUPS.assign(z=GROUPS["z"] + 1))
+    for same in (run.predict(), run.predict(groups=GROUPS)):
+        assert "stays as the run drew it" not in same.note
+    other = gb.model(apart, d=ROWS, groups=GROUPS).sample(draws=60, chains=1, seed=1)
+    np.testing.assert_allclose(other.effects("z", [0.0, 1.0]).slope, other.draws["c"], rtol=1e-3, atol=1e-4)
+
+
+X = np.linspace(0, 5, 12)
+
+
+def by_factor(x, t, y):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    z = numpyro.sample("z", dist.Normal(0, 1).expand([len(x)]).to_event(1))
+    cov = jnp.exp(-0.5 * (x[:, None] - x[None]) ** 2) + 1e-3 * jnp.eye(len(x))
+    numpyro.sample("y", dist.Normal(jnp.linalg.cholesky(cov) @ z + b * t, 0.1), obs=y)
+
+
+def as_one(x, t, y):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    cov = jnp.exp(-0.5 * (x[:, None] - x[None]) ** 2) + 1e-3 * jnp.eye(len(x))
+    f = numpyro.sample("f", dist.MultivariateNormal(0, cov))
+    numpyro.sample("y", dist.Normal(f + b * t, 0.1), obs=y)
+
+
+@pytest.mark.parametrize("fn", [by_factor, as_one])
+def test_places_of_a_process_are_not_set_and_what_stands_beside_it_is(fn):
+    t = RNG.normal(size=12)
+    run = gb.model(fn, x=X, t=t, y=np.sin(X) + 0.3 * t).sample(draws=60, chains=1, seed=1)
+    with pytest.raises(DataError, match="x cannot be set"):
+        run.effects("x")
+    np.testing.assert_allclose(run.effects("t", [0.0, 1.0]).slope, run.draws["b"], rtol=1e-2, atol=1e-3)
+
+
+def test_imputed_values_stay_with_their_rows_and_are_drawn_anew_where_their_parents_are_set():
+    def measured(d):
+        c, b = numpyro.sample("c", dist.Normal(0, 1)), numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("rows", len(d)):
+            x = numpyro.sample("seen", dist.Normal(c * d["w"], 0.5), obs=d["x"])
+            numpyro.sample("y", dist.Normal(b * x, 0.3), obs=d["y"])
+
+    w = RNG.normal(size=40)
+    x = 0.8 * w + RNG.normal(0, 0.5, 40)
+    d = pd.DataFrame({"w": w, "x": x, "y": 1.5 * x + RNG.normal(0, 0.3, 40)})
+    d.loc[RNG.random(40) < 0.4, "x"] = np.nan
+    for index in (None, [f"r{i}" for i in range(40)]):
+        table = d if index is None else d.set_index(pd.Index(index))
+        run = gb.model(measured, d=table, missing="impute").sample(draws=80, chains=2, seed=1)
+        new = pd.DataFrame({"w": [0.0], "x": [1.0], "y": [np.nan]}, index=["new"] if index else [40])
+        gone = d["x"].isna().to_numpy()
+        longer = run.predict(pd.concat([table, new])).expected["y"][..., :40]
+        exact = run.draws["b"][..., None] * run.draws["seen_missing"]
+        np.testing.assert_allclose(longer[..., gone], exact, rtol=1e-3, atol=1e-4)
+        if index is not None:
+            some = table.iloc[[5, 0, 3, 9]]
+            got = run.predict(some).expected["y"][..., some["x"].isna()]
+            order = [int(gone[: [5, 0, 3, 9][i]].sum()) for i in np.flatnonzero(some["x"].isna())]
+            np.testing.assert_allclose(got, exact[..., order], rtol=1e-3, atol=1e-4)
+        p = run.effects("w", [0.0, 1.0], site="y").slope.mean()
+        assert p == pytest.approx(float((run.draws["b"] * run.draws["c"]).mean()), abs=0.15)
