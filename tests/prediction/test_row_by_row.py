@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import DataError
+from gibbsite.prediction.asked.row_by_row import pooled_columns
 
 RNG = np.random.default_rng(11)
 AGE = RNG.integers(20, 60, 40).astype(float)
@@ -191,3 +192,31 @@ def test_what_new_rows_hold_of_their_own_latents_is_not_heard_and_told():
     for known in ({"seen": [9.0, 1.0], "y": [1.0, 2.0]}, {"seen": [np.nan] * 2}, {}):
         new = pd.DataFrame(known) if known else d.drop(columns="y")
         assert "drawn without what these hold" not in run.predict(new).note
+
+
+POOLED = {
+    "above the mean": lambda x: 1.0 * (x > jnp.mean(x)),
+    "less the first": lambda x: x - x[0],
+    "by the largest": lambda x: x / x.max(),
+}
+ALONE = {
+    "as it is": lambda x: x,
+    "lagged": lambda x: jnp.concatenate([jnp.zeros(1), x[:-1]]),
+    "differences": lambda x: jnp.diff(x, prepend=0.0),
+}
+
+
+@pytest.mark.parametrize("name", [*POOLED, *ALONE])
+def test_numbers_of_all_rows_are_found_however_they_enter(name):
+    use = {**POOLED, **ALONE}[name]
+
+    def m(d):
+        b = numpyro.sample("b", dist.Normal(0, 2))
+        with numpyro.plate("rows", len(d["y"])):
+            numpyro.sample("y", dist.Normal(b * use(d["x"]), 0.5), obs=d["y"])
+
+    rng = np.random.default_rng(0)
+    d = pd.DataFrame({"x": rng.normal(3, 1, 30), "y": rng.normal(size=30)})
+    model = gb.model(m, d=d)
+    found = pooled_columns(model.density, {"d['y']": "y"})
+    assert found == ({"d['x']"} if name in POOLED else frozenset())

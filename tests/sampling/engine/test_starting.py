@@ -295,3 +295,24 @@ def test_what_data_bound_starts_within_its_bounds():
     for seed in (0, 3):
         run = gb.model(rounded, y).sample(draws=20, warmup=20, seed=seed)
         assert (np.abs(run.draws["t"] - y) <= 0.5).all()
+
+
+def test_chains_come_in_from_where_densities_have_whole_nats():
+    """At the first places of chains the log density is 3e8, of which single precision holds the thirties."""
+    rng = np.random.default_rng(0)
+    g = np.repeat(np.arange(8), 12)
+    y = rng.poisson(np.exp(13.8 + 0.3 * rng.normal(size=8))[g])
+
+    def visits(g, y):
+        mu, tau = numpyro.sample("mu", dist.Normal(0, 10)), numpyro.sample("tau", dist.HalfNormal(1))
+        with numpyro.plate("groups", 8):
+            u = numpyro.sample("u", dist.Normal(mu, tau))
+        numpyro.sample("y", dist.Poisson(jnp.exp(u[g])), obs=y)
+
+    run = gb.model(visits, g, y).sample(draws=200, chains=2, seed=0)
+    assert "led uphill" in run.starts
+    means = [np.log(y[g == k].mean()) for k in range(8)]
+    np.testing.assert_allclose(run.draws["u"].mean((0, 1)), means, atol=2e-3)
+    assert max(s.rhat for s in run.diagnostics("u")) < 1.05
+    near = gb.model(visits, g, rng.poisson(5.0, len(g))).sample(draws=20, warmup=60, chains=2, seed=0)
+    assert "uphill" not in near.starts

@@ -123,7 +123,7 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     ask = Ask(fn, arguments, data, sizes, recipe, anew, ())
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
     named = tuple(n for n in density.sites if n in data)
-    beside = company(origin, asked, outcomes) if not prior and cut is None else ()
+    beside = () if prior or cut is not None or rest else company(origin, asked, outcomes)
     if cut is None:
         beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
     beside += () if prior else unheard(origin, density, asked, outcomes, places, news)

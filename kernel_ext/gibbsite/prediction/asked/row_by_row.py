@@ -20,6 +20,10 @@ from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_o
 _MOST = 12
 """Columns that are looked at, each by one evaluation of the parameters of data."""
 _MOST_ROWS = 100_000
+_FAR = 1000.0
+"""Standard deviations that a value is moved by: a mean of many follows, and what was above it is below."""
+_SOME, _FEW = 0.25, 4
+"""Which share of the other rows changes with a number of all of them; fewer rows may be neighbours."""
 _INSTEAD = "standardise before the model and not within, by hand or by `model.centred`"
 
 
@@ -84,7 +88,7 @@ def _same(before: Any, now: Any) -> bool:
 
 def pooled_columns(density: Density, outcomes: Any) -> frozenset[str]:
     """Names of the arrays among the model's data, but for `outcomes`, of which one value moves the parameters
-    of more than half of all other rows of some observed site. Steps of a loop and values that are drawn as a
+    of a good part of all other rows of some observed site. Steps of a loop and values that are drawn as a
     whole are no rows."""
     if "pooled columns" not in density.cache:
         density.cache["pooled columns"] = _pooled(density, frozenset(outcomes))
@@ -112,15 +116,14 @@ def _pooled(density: Density, outcomes: frozenset[str]) -> frozenset[str]:
         step = np.nanstd(own) or 1.0
         for row in (0, len(own) - 1):  # the first of a lag or a difference moves one other row
             moved = own.copy()
-            moved[row] += 10 * step
+            moved[row] += _FAR * step
             now = _parameters(
                 density, sites, state, [*arrays[:i], moved.astype(arrays[i].dtype), *arrays[i + 1 :]]
             )
             share = max((_changed(b, n, row) for b, n in zip(before, now, strict=True)), default=0.0)
-            if share <= 0.5:
+            if share > (_SOME if share * (len(own) - 1) >= _FEW else 0.5):
+                found.add(name)
                 break
-        else:
-            found.add(name)
     return frozenset(found)
 
 
