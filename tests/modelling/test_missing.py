@@ -212,3 +212,25 @@ def test_a_mask_is_refused_where_others_read_what_is_missing():
         gb.model(measured, d=d, missing="mask")
     d.loc[1, "y"] = np.nan  # nobody reads it now that counts
     assert gb.model(measured, d=d, missing="mask").sample(draws=20, chains=1).draws["b"].shape == (1, 20)
+
+
+@pytest.mark.parametrize("way", ["mask", "drop", "impute"])
+@pytest.mark.parametrize("family", ["categorical", "poisson", "ordered"])
+def test_missing_codes_and_counts_are_dealt_with_whatever_type_they_have_become(family, way):
+    def model(y, x):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        drawn = {
+            "categorical": lambda m: dist.Categorical(logits=jnp.stack([m, 0 * m, -m], -1)),
+            "poisson": lambda m: dist.Poisson(jnp.exp(m)),
+            "ordered": lambda m: dist.OrderedLogistic(m, jnp.array([-1.0, 1.0])),
+        }[family]
+        numpyro.sample("y", drawn(a * x), obs=y)
+
+    y = pd.Series([0, 1, 2, None, 1, 2])
+    x = np.array([0.1, 0.5, -0.2, 0.7, 1.0, -1.0])
+    model_ = gb.model(model, y=y, x=x, missing=way)
+    assert len(model_.observed["y"]) == (5 if way == "drop" else 6)
+    run = model_.sample(draws=30, chains=1, seed=1)
+    assert np.isfinite(run.draws["a"]).all()
+    with pytest.raises(DataError, match=r"missing=['\"]impute"):
+        gb.model(model, y=y, x=x)

@@ -92,3 +92,17 @@ def test_memory_is_asked_before(monkeypatch):
     monkeypatch.setattr(verbs, "available_memory", lambda: 10)
     with pytest.raises(ResourceError, match="fewer by draws="):
         _ = p.expected
+
+
+def test_columns_of_any_name_are_those_of_the_data():
+    def m(t):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("rows", len(t)):
+            numpyro.sample("y", dist.Normal(b * t["site"], 1), obs=t["y"])
+
+    t = pd.DataFrame({"site": [0, 1, 0, 1], "mean": [5, 5, 7, 7], "y": X[:4]})
+    run = gb.model(m, t=t).sample(draws=30, chains=1, seed=1)
+    frame = run.effects("site").to_frame(by="mean")
+    assert list(frame["site"]) == [0, 1, 0, 1]
+    assert list(frame["mean (column)"]) == [5, 5, 7, 7]
+    np.testing.assert_allclose(frame["mean"], np.tile([0, run.draws["b"].mean()], 2), atol=1e-5)

@@ -102,7 +102,8 @@ def told_data_shapes(
     if kind.kind == "f" and getattr(fn.support, "is_discrete", False) and _fits(msg["value"], fn):
         return (
             f"the {role} of {name!r}{at} are {kind}, and {family_called(fn)} takes whole numbers: "
-            f"write `.astype(int)`"
+            "write `.astype(int)`; where missing ones (NaN) have made them decimal, say what becomes of "
+            "these: missing='impute', 'mask' or 'drop' (`--missing` after the parentheses of %%model)"
         )
     return (
         f"the {role} of {name!r}{at} are {_long(np.shape(msg['value']))}, and their distribution, "

@@ -6,7 +6,7 @@ Rubin 2002, ch. 10), so that what the model computes from it sees its value, and
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -232,17 +232,17 @@ def _picked(value: Any, at: tuple[np.ndarray, ...], events: int) -> Any:
 def _complete(fn: Callable, arguments: Arguments, known: Known) -> tuple[tuple, dict]:
     """The arguments without the rows in which an observation is missing, or a covariate of the same length
     that the model reads."""
-    coded = [n in known.labels and np.asarray(a).dtype.kind == "f" for n, a in _named(arguments)]
     # a category that is missing is no index, and to find what the model reads it has to run
-    whole = [jnp.nan_to_num(a).astype(int) if c else a for c, a in zip(coded, arguments.arrays, strict=True)]
-    given_args, given_kwargs = arguments.rebuild(whole)
+    texts = [n in known.labels and np.asarray(a).dtype.kind == "f" for n, a in _named(arguments)]
+    coded = [_whole_but_for_gaps(a) for _, a in _named(arguments)]  # what NaN has made decimal, counts too
+    given_args, given_kwargs = arguments.rebuild(_as_whole(arguments, texts))
     arrays: list[Any] = [np.asarray(a) for a in arguments.arrays]
     rows: dict[int, np.ndarray] = {}
     for name, gone in _missing_elements(fn, given_args, given_kwargs).items():
         if not gone.ndim or not any(a.ndim and len(a) == len(gone) for a in arrays):
             raise DataError(f"no argument has the {len(gone) if gone.ndim else 1} rows of {name!r} to drop")
         rows[len(gone)] = np.logical_or(rows.get(len(gone), False), gone.any(axis=tuple(range(1, gone.ndim))))
-    density = build_density(fn, given_args, given_kwargs)
+    density = build_density(fn, *arguments.rebuild(_as_whole(arguments, coded)))
     lengths = {s.shape[0] for s in density.sites.values() if s.role == "observed" and s.shape}
     for variable, array in zip(density.data_vars, arrays, strict=True):
         if array.ndim and len(array) in lengths and array.dtype.kind == "f" and variable in density.read:
@@ -265,6 +265,20 @@ def _complete(fn: Callable, arguments: Arguments, known: Known) -> tuple[tuple, 
             lost = rows[len(texts)]
             known.labels[name] = tuple(t for t, gone in zip(texts, lost, strict=True) if not gone)
     return arguments.rebuild(arrays)
+
+
+def _as_whole(arguments: Arguments, which: Sequence[bool]) -> list[Any]:
+    """The arrays, some of them as whole numbers with 0 for what is missing."""
+    pairs = zip(which, arguments.arrays, strict=True)
+    return [jnp.nan_to_num(a).astype(int) if chosen else a for chosen, a in pairs]
+
+
+def _whole_but_for_gaps(array: Any) -> bool:
+    array = np.asarray(array)
+    if array.dtype.kind != "f" or not np.isnan(array).any():
+        return False
+    there = array[np.isfinite(array)]
+    return bool(there.size) and bool((there == np.round(there)).all()) and np.abs(there).max() < 2**31
 
 
 def _named(arguments: Arguments) -> zip:

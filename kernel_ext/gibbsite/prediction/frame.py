@@ -54,7 +54,7 @@ def frame_of(
     for site, columns in parts.items():
         count = len(next(iter(columns.values())))
         own: dict[str, list[Any]] = {n: np.asarray(column).tolist() for n, column in columns.items()}
-        own["site"] = [site] * count
+        own |= {"site": [site] * count} if several else {}
         for axis, dim in enumerate(dims[site]) if not plain else ():
             told = labels[site][axis]
             at = np.unravel_index(np.arange(count), shapes[site])[axis]

@@ -208,3 +208,23 @@ def test_what_factors_say_of_data_is_told():
     assert found.factors == ("above",)
     for told in (str(found), run.predict().note, run.checks().note):
         assert "factor above: where it speaks of data, that is not" in told
+
+
+def test_a_factor_of_data_that_no_other_latent_enters_is_told():
+    """It shares no latent with what is observed, and is a likelihood all the same."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20)
+
+    def halves(x, y):
+        q, a = (numpyro.sample(n, dist.Normal(0, 1)) for n in "qa")
+        numpyro.sample("t", dist.Normal(q, 1), obs=x)
+        numpyro.factor("of y", dist.Normal(a, 1).log_prob(y).sum())
+
+    def penalised(x):
+        q, a = (numpyro.sample(n, dist.Normal(0, 1)) for n in "qa")
+        numpyro.sample("t", dist.Normal(q, 1), obs=x)
+        numpyro.factor("small", -jnp.abs(a))
+
+    found = gb.model(halves, x, x + 1).sample(draws=40, chains=1, seed=1).elpd()
+    assert found.factors == ("of y",)
+    assert gb.model(penalised, x).sample(draws=40, chains=1, seed=1).elpd().factors == ()

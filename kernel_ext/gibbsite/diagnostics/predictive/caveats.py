@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from gibbsite.density.known_elements import sources
+
 
 def given_text(elpd: Any) -> str:
     """What an `elpd_of` is given that it should not be: "its labels (z), b"; empty where there is nothing."""
@@ -22,13 +24,17 @@ def factors_text(names: Sequence[str], verb: str) -> str:
 
 
 def factors_beside(density: Any, data: Collection[str]) -> tuple[str, ...]:
-    """The `numpyro.factor` statements of a density that read latents from which data are drawn; one that is
-    the prior of a latent without one of its own is left out."""
+    """The `numpyro.factor` statements of a density that read latents from which data are drawn, or data of
+    their own; one that is the prior of a latent without one of its own is left out."""
     read: dict[str, set[str]] = {}
+    own: set[str] = set()
     for term in density.terms:
         if term.origin in data or term.origin in density.factor_names:
             read.setdefault(term.origin, set()).update(density.maps.latents(term.atom))
+        if term.origin in density.factor_names and read[term.origin]:
+            behind = sources(density, [term.atom])
+            own |= {term.origin for v in density.data_vars if v in behind and v.aval.shape}
     of_data = set().union(*(sites for name, sites in read.items() if name in data))
     improper = {n for n in density.latents if density.sites[n].fn_name == "ImproperUniform"}
-    found = (n for n in density.factor_names if read.get(n, set()) & of_data)
+    found = (n for n in density.factor_names if n in own or read.get(n, set()) & of_data)
     return tuple(n for n in found if not read[n] & improper)

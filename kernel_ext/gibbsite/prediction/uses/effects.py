@@ -56,12 +56,16 @@ class Effects(Shown):
         base = columns_of(np.concatenate(each, axis=2), chosen())
         more = columns_of(np.concatenate([x - x[..., :1] for x in each], axis=2), chosen())
         count = len(self.values)
-        group = {by if isinstance(by, str) else "by": [g for g in groups for _ in range(count)]}
+        measures = {**base, **{f"difference {n}".replace(" mean", ""): v for n, v in more.items()}}
+
+        def called(name: str) -> str:
+            return f"{name} (column)" if name in measures else name
+
+        group = {called(by if isinstance(by, str) else "by"): [g for g in groups for _ in range(count)]}
         columns = {
             **(group if by is not None else {}),
-            self.name: self.values * len(groups),
-            **base,
-            **{f"difference {n}".replace(" mean", ""): v for n, v in more.items()},
+            called(self.name): self.values * len(groups),
+            **measures,
         }
         shape = {self.name: (count * len(groups),)}
         source = like(first.facts.source)
