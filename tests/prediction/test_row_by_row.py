@@ -220,3 +220,33 @@ def test_numbers_of_all_rows_are_found_however_they_enter(name):
     model = gb.model(m, d=d)
     found = pooled_columns(model.density, {"d['y']": "y"})
     assert found == ({"d['x']"} if name in POOLED else frozenset())
+
+
+@pytest.mark.parametrize(
+    ("use", "warned"),
+    [
+        (lambda x: x - float(np.asarray(x).mean()), True),
+        (lambda x: x / float(np.max(np.asarray(x))), True),
+        (lambda x: jnp.maximum(x - float(np.quantile(np.asarray(x), 0.5)), 0), True),
+        (lambda x: jnp.asarray(np.log(np.asarray(x))), False),
+    ],
+    ids=["mean", "largest", "knot", "row by row"],
+)
+def test_numbers_of_all_rows_that_python_takes_are_found(use, warned):
+    def m(d):
+        b = numpyro.sample("b", dist.Normal(0, 2))
+        with numpyro.plate("rows", len(d["y"])):
+            numpyro.sample("y", dist.Normal(b * use(d["x"]), 0.5), obs=d["y"])
+
+    rng = np.random.default_rng(0)
+    d = pd.DataFrame({"x": rng.gamma(9, 0.5, 30), "y": rng.normal(size=30)})
+    run = gb.model(m, d=d).sample(draws=30, chains=1, seed=1)
+    new = pd.DataFrame({"x": [5.0, 6.0]})
+    if warned:
+        with pytest.warns(UserWarning, match="numbers of all rows"):
+            run.predict(new)
+        with pytest.raises(DataError, match="cannot be set"):
+            run.effects("x", [1.0, 2.0])
+    else:
+        run.predict(new)
+        assert np.isfinite(run.effects("x", [1.0, 2.0]).slope).all()

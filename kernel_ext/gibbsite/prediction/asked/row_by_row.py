@@ -6,16 +6,24 @@ column of texts (`np.unique`, `pd.factorize`, dummies), and those of another tab
 tells.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from gibbsite.density import Density
+from gibbsite.density.build import build_density
 from gibbsite.density.current import current
 from gibbsite.density.hierarchy.exchangeability import random_state
-from gibbsite.errors import DataError
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
+from gibbsite.errors import DataError, GibbsiteError
+from gibbsite.prediction.asked.arguments import (
+    Asked,
+    bound_arguments,
+    call_of,
+    leaves_of,
+    placed,
+    places_of,
+)
 
 _MOST = 12
 """Columns that are looked at, each by one evaluation of the parameters of data."""
@@ -34,7 +42,7 @@ def company(origin: Any, asked: Asked, outcomes: Mapping[str, str]) -> tuple[str
     other = {n for n, v in now.items() if n in before and not _same(before[n], v)}
     if not other:
         return ()
-    pooled = sorted(pooled_columns(origin.density, outcomes) & other)
+    pooled = sorted((pooled_columns(origin.density, outcomes) | _pooled_by_python(origin, outcomes)) & other)
     if fixed := [n for n in pooled if n not in asked.new]:
         raise DataError(
             f"{', '.join(fixed)} cannot be set: the model subtracts or divides by a number of all rows (a "
@@ -96,9 +104,7 @@ def pooled_columns(density: Density, outcomes: Any) -> frozenset[str]:
 
 
 def _pooled(density: Density, outcomes: frozenset[str]) -> frozenset[str]:
-    sites = [n for n in current(density).data if n in density.sites]
-    sites = [n for n in sites if not density.sites[n].in_scan and len(density.sites[n].shape) == 1]
-    sites = [n for n in sites if 2 < density.sites[n].shape[0] <= _MOST_ROWS]
+    sites = _by_rows(density)
     arrays = list(density.arguments.arrays)
     columns = [
         (i, name)
@@ -110,21 +116,70 @@ def _pooled(density: Density, outcomes: frozenset[str]) -> frozenset[str]:
     if state is None:
         return frozenset()
     before = _parameters(density, sites, state, arrays)
+
+    def at(i: int, column: np.ndarray) -> list[np.ndarray]:
+        moved = column.astype(arrays[i].dtype)
+        return _parameters(density, sites, state, [*arrays[:i], moved, *arrays[i + 1 :]])
+
+    return frozenset(n for i, n in columns if _moves_others(arrays[i], before, lambda c, i=i: at(i, c)))
+
+
+def _moves_others(
+    column: Any, before: list[np.ndarray], at: Callable[[np.ndarray], list[np.ndarray]]
+) -> bool:
+    """Whether one value of a column moves what `before` has of a good part of the other rows."""
+    own = np.asarray(column, float)
+    for row in (0, len(own) - 1):  # the first of a lag or a difference moves one other row
+        moved = own.copy()
+        moved[row] += _FAR * (np.nanstd(own) or 1.0)
+        pairs = zip(before, at(moved), strict=True)
+        share = max((_changed(b, n, row) for b, n in pairs if b.shape == n.shape), default=0.0)
+        if share > (_SOME if share * (len(own) - 1) >= _FEW else 0.5):
+            return True
+    return False
+
+
+def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> frozenset[str]:
+    """The same of columns whose values Python took when the model was traced, as by `np.asarray(x).mean()`:
+    the model is traced again with one value moved."""
+    density = origin.density
+    if "pooled by python" in density.cache:
+        return density.cache["pooled by python"]
+    bound = bound_arguments(origin)
+    leaves, places = leaves_of(origin, bound), places_of(origin, bound)
+    sites = _by_rows(density)
+    lengths = {density.sites[n].shape[0] for n in sites}
+    taken = [
+        n for n, v in leaves.items()
+        if n not in density.arguments.names and n not in outcomes and np.ndim(v) == 1
+        and np.asarray(v).dtype.kind == "f" and len(v) in lengths
+    ][:_MOST]  # fmt: skip
+    state = random_state(density) if taken else None
+
+    def at(name: str, column: np.ndarray) -> list[np.ndarray]:
+        head, array = name.partition("[")[0], column.astype(np.asarray(leaves[name]).dtype)
+        values = {**bound, head: placed(bound[head], places[name], array)}
+        args, kwargs = call_of(origin, values)
+        other = build_density(origin.fn, args, kwargs)
+        return _parameters(other, sites, state, list(other.arguments.arrays))
+
     found = set()
-    for i, name in columns:
-        own = np.asarray(arrays[i], float)
-        step = np.nanstd(own) or 1.0
-        for row in (0, len(own) - 1):  # the first of a lag or a difference moves one other row
-            moved = own.copy()
-            moved[row] += _FAR * step
-            now = _parameters(
-                density, sites, state, [*arrays[:i], moved.astype(arrays[i].dtype), *arrays[i + 1 :]]
-            )
-            share = max((_changed(b, n, row) for b, n in zip(before, now, strict=True)), default=0.0)
-            if share > (_SOME if share * (len(own) - 1) >= _FEW else 0.5):
+    for name in taken if state is not None else ():
+        try:
+            before = _parameters(density, sites, state, list(density.arguments.arrays))
+            if _moves_others(leaves[name], before, lambda c, name=name: at(name, c)):
                 found.add(name)
-                break
-    return frozenset(found)
+        except (GibbsiteError, ValueError, TypeError, IndexError):
+            found.add(name)  # with another value it is another model
+    density.cache["pooled by python"] = frozenset(found)
+    return density.cache["pooled by python"]
+
+
+def _by_rows(density: Density) -> list[str]:
+    """The sites of data with a row for each of a vector of values."""
+    sites = [n for n in current(density).data if n in density.sites]
+    sites = [n for n in sites if not density.sites[n].in_scan and len(density.sites[n].shape) == 1]
+    return [n for n in sites if 2 < density.sites[n].shape[0] <= _MOST_ROWS]
 
 
 def _parameters(density: Density, sites: Any, state: Any, arrays: Any) -> list[np.ndarray]:
