@@ -194,6 +194,17 @@ def test_what_new_rows_hold_of_their_own_latents_is_not_heard_and_told():
         assert "drawn without what these hold" not in run.predict(new).note
 
 
+def slope_of(use):
+    """A line through what is made of a column."""
+
+    def m(d):
+        b = numpyro.sample("b", dist.Normal(0, 2))
+        with numpyro.plate("rows", len(d["y"])):
+            numpyro.sample("y", dist.Normal(b * use(d["x"]), 0.5), obs=d["y"])
+
+    return m
+
+
 POOLED = {
     "above the mean": lambda x: 1.0 * (x > jnp.mean(x)),
     "less the first": lambda x: x - x[0],
@@ -210,14 +221,9 @@ ALONE = {
 def test_numbers_of_all_rows_are_found_however_they_enter(name):
     use = {**POOLED, **ALONE}[name]
 
-    def m(d):
-        b = numpyro.sample("b", dist.Normal(0, 2))
-        with numpyro.plate("rows", len(d["y"])):
-            numpyro.sample("y", dist.Normal(b * use(d["x"]), 0.5), obs=d["y"])
-
     rng = np.random.default_rng(0)
     d = pd.DataFrame({"x": rng.normal(3, 1, 30), "y": rng.normal(size=30)})
-    model = gb.model(m, d=d)
+    model = gb.model(slope_of(use), d=d)
     found = pooled_columns(model.density, {"d['y']": "y"})
     assert found == ({"d['x']"} if name in POOLED else frozenset())
 
@@ -233,14 +239,9 @@ def test_numbers_of_all_rows_are_found_however_they_enter(name):
     ids=["mean", "largest", "knot", "row by row"],
 )
 def test_numbers_of_all_rows_that_python_takes_are_found(use, warned):
-    def m(d):
-        b = numpyro.sample("b", dist.Normal(0, 2))
-        with numpyro.plate("rows", len(d["y"])):
-            numpyro.sample("y", dist.Normal(b * use(d["x"]), 0.5), obs=d["y"])
-
     rng = np.random.default_rng(0)
     d = pd.DataFrame({"x": rng.gamma(9, 0.5, 30), "y": rng.normal(size=30)})
-    run = gb.model(m, d=d).sample(draws=30, chains=1, seed=1)
+    run = gb.model(slope_of(use), d=d).sample(draws=30, chains=1, seed=1)
     new = pd.DataFrame({"x": [5.0, 6.0]})
     if warned:
         with pytest.warns(UserWarning, match="numbers of all rows"):

@@ -27,7 +27,7 @@ from gibbsite.prediction.asked.arguments import (
     read_leaves,
 )
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, rows_of
-from gibbsite.prediction.asked.resting import resting
+from gibbsite.prediction.asked.resting import read_whole, resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company
 from gibbsite.prediction.asked.unheard import unheard
 from gibbsite.prediction.drawn.asking import asking
@@ -36,7 +36,6 @@ from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
 from gibbsite.prediction.drawn.program import Ask
 from gibbsite.printing.statements.statement import distribution_text
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.maps.access import Whole
 from gibbsite.validation.indices import check_indices, negative_notes
 from gibbsite.validation.whole_numbers import check_whole_numbers
 
@@ -274,19 +273,9 @@ def _mixed(origin: Any, density: Density, rows: list[Rows], data: frozenset[str]
         for r in rows:
             ends = (before.shape[-1:], site.shape[-1:]) == ((r.before,), (r.now,))
             ends = ends and len(site.shape) == len(before.shape)
-            if ends and r.same < min(r.before, r.now) and _read_whole(origin.density, name, data):
+            if ends and r.same < min(r.before, r.now) and read_whole(origin.density, name, data):
                 return name, r
     return None
-
-
-def _read_whole(density: Density, name: str, data: frozenset[str]) -> bool:
-    """Whether data read all along the last axis of a latent."""
-    return any(
-        isinstance(access.index[-1], Whole)
-        for term, accesses in density.terms_of(name)
-        if term.origin in data
-        for access in accesses
-    )
 
 
 def _put_in_front(

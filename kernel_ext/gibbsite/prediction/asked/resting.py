@@ -25,7 +25,7 @@ def resting(origin: Any, density: Density, asked: Asked, known: Collection[str])
         enter = {inputs[v] for v in behind if v in inputs}
         if enters := [n for n in other if n in enter]:
             found[name] = enters
-        elif _read_whole(density, name):
+        elif read_whole(density, name):
             found |= {name: [n for n in other if _mixes(density, name, n, before[n], now[n])]}
     return {n: leaves for n, leaves in found.items() if leaves}
 
@@ -36,11 +36,12 @@ def _moved(a: Any, b: Any) -> bool:
     return a.ndim > 0 and a.shape == b.shape and not np.array_equal(a, b, equal_nan=floats)
 
 
-def _read_whole(density: Density, name: str) -> bool:
-    """Whether another site reads all along the last axis of a latent vector."""
+def read_whole(density: Density, name: str, by: Collection[str] | None = None) -> bool:
+    """Whether another site, or one of those named, reads all along the last axis of a latent."""
     return any(
         term.origin != name and access.index and isinstance(access.index[-1], Whole)
         for term, accesses in density.terms_of(name)
+        if by is None or term.origin in by
         for access in accesses
     )
 

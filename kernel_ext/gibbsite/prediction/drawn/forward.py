@@ -201,12 +201,12 @@ def _mean(fn: Any, shape: tuple[int, ...]) -> Any:
     """A distribution's mean, of the shape of what is drawn, that of categories over their codes; None where
     it tells of none."""
     base = base_distribution(fn)
+    if isinstance(base, CategoricalProbs | CategoricalLogits):
+        chances = jnp.asarray(base.probs)
+        return jnp.broadcast_to(chances @ jnp.arange(chances.shape[-1], dtype=float), shape)
     try:
-        if isinstance(base, CategoricalProbs | CategoricalLogits):
-            chances = jnp.asarray(base.probs)
-            return jnp.broadcast_to(chances @ jnp.arange(chances.shape[-1], dtype=float), shape)
         return jnp.broadcast_to(fn.mean, shape).astype(float)
-    except (NotImplementedError, AttributeError, ValueError, TypeError):
+    except NotImplementedError:  # what NumPyro has no formula for: truncated, censored
         return None
 
 
