@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,12 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     if isinstance(collector, pytest.Module) and compiled > before:
         at_collection[collector.nodeid] = compiled - before
     return report
+
+
+@pytest.fixture
+def programs_compiled() -> Callable[[], int]:
+    """How many programs have been compiled so far, or read from the cache."""
+    return lambda: compiled
 
 
 @pytest.fixture

@@ -66,12 +66,27 @@ class Space:
     def free(self, values: Mapping[str, Any]) -> np.ndarray:
         """Coordinates `[point, size]` of constrained values `[point, *shape]` by site."""
         values = self.density.packed(values) if not set(self.smooth) <= set(values) else values
-        flat = []
-        for name in self.smooth:
-            v = np.asarray(values[name])
-            x = np.asarray(transform_to(self.density.sites[name].support)._inverse(jnp.asarray(v)))
-            flat.append(x.reshape(len(v), -1).astype(np.float64))
-        return np.concatenate(flat, axis=1) if flat else np.zeros((len(next(iter(values.values()))), 0))
+        if not self.smooth:
+            return np.zeros((len(next(iter(values.values()))), 0))
+        own = {n: np.asarray(values[n]) for n in self.smooth}
+        return np.asarray(self._by_rows("free", self._freed, own), np.float64)
+
+    def _freed(self, values: Mapping[str, Any]) -> Any:
+        inverses = {n: transform_to(self.density.sites[n].support)._inverse(v) for n, v in values.items()}
+        return jnp.concatenate([x.reshape(len(x), -1) for x in inverses.values()], axis=1)
+
+    def _by_rows(self, name: str, fn: Callable[[Any], Any], given: Any) -> Any:
+        """`fn` of arrays with points as rows, in one program for up to twice as many points."""
+        if name not in self._programs:
+            self._programs[name] = jitted(fn)
+        points = len(jax.tree.leaves(given)[0])
+        size = min(_BATCH, 1 << (points - 1).bit_length())
+        found = []
+        for at in range(0, points, size):
+            rows = np.arange(at, at + size).clip(max=points - 1)
+            out = self._programs[name](jax.tree.map(lambda v, rows=rows: v[rows], given))
+            found.append(jax.tree.map(lambda v, at=at: np.asarray(v)[: points - at], out))
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
 
     def discrete(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The values of `given` sites, `[point, *shape]`."""
@@ -124,12 +139,15 @@ class Space:
 
     def values(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Constrained values `[point, *shape]` by site of coordinates `[point, size]`."""
+        return self._by_rows("values", self._constrained, np.asarray(x)) if self.smooth else {}
+
+    def _constrained(self, x: Any) -> dict[str, Any]:
         out, at = {}, 0
         for name, shape in self.smooth.items():
             size = int(np.prod(shape, dtype=np.int64))
             site = self.density.sites[name]
-            part = jnp.asarray(x[:, at : at + size]).reshape(len(x), *shape)
-            out[name] = np.asarray(transform_to(site.support)(part)).astype(site.dtype)
+            part = x[:, at : at + size].reshape(len(x), *shape)
+            out[name] = transform_to(site.support)(part).astype(site.dtype)
             at += size
         return out
 

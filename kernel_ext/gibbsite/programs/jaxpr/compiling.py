@@ -143,6 +143,23 @@ class Quick:
         return self._program(*arguments)
 
 
+class ByShape:
+    """`fn`, a function of arrays, compiled once for arguments of each shape: what many runs start with."""
+
+    def __init__(self, fn: Callable[..., Any]):
+        self._fn, self._programs = fn, dict[Any, Any]()
+        self._making = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Its results."""
+        leaves, tree = jax.tree.flatten(arguments)
+        key = (tree, *((np.shape(a), jax.numpy.result_type(a)) for a in leaves))
+        with self._making:
+            if key not in self._programs:
+                self._programs[key] = for_once(lowered(self._fn, *arguments), arguments)
+        return self._programs[key](*arguments)
+
+
 def lowered(fn: Callable[..., Any], *arguments: Any) -> Any:
     """The program of `fn` for such arguments, in the form that is best on JAX's default device."""
     with staged():

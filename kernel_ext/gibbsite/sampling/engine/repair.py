@@ -1,6 +1,7 @@
 """Discrete starts that the data rule out, walked to possible ones by Gibbs passes over a softened density."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,9 @@ from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density
 from gibbsite.density.passes.soften import impossibilities, softened
 from gibbsite.errors import ModelError
+from gibbsite.ground.once import once
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compiling import ByShape
 
 PASSES = 60
 # a pass under a low penalty wanders, one under a high penalty goes downhill: rounds of both
@@ -36,25 +39,21 @@ def _tabulated(density: Density, unit: str) -> bool:
         return False  # a support that moves has no table
 
 
-def bounded(plan: Plan, fixed: Collection[str]) -> dict[str, Any]:
+@once
+def bounded(density: Density) -> dict[str, Any]:
     """The continuous latents that data or others bound, with their conditionals, where these are drawn from
-    as they are: wherever the others start, there is a possible value. Those in `fixed` are left out."""
-    density = plan.density
-    if density is None:
-        return {}
+    as they are: wherever the others start, there is a possible value."""
     read = {n for term in density.bounds for n in density.maps.latents(term.atom)}
-    free = [n for n in density.latents if n in read and not density.sites[n].discrete and n not in fixed]
-    found = {n: conditional_of(density, n) for n in free}
-    return {n: c for n, c in found.items() if c.kind == "conjugate"}
+    found = {n: conditional_of(density, n) for n in density.latents if n in read}
+    free = {n: c for n, c in found.items() if not density.sites[n].discrete}
+    return {n: c for n, c in free.items() if c.kind == "conjugate"}
 
 
-def within_bounds(
-    plan: Plan, conditionals: Mapping[str, Any], key: Any, values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Values `[chain, *shape]` of all latents, with those of `conditionals` drawn given the others, one after
-    another."""
-    density = plan.density
-    assert density is not None
+@once
+def within_bounds(density: Density, names: Sequence[str]) -> ByShape:
+    """Keys, values `[chain, *shape]` of all latents and the data → the values with those of `names`, which
+    are `bounded`, drawn given the others, one after another."""
+    conditionals = {n: bounded(density)[n] for n in names}
 
     def drawn(key: Any, z: Mapping[str, Any], data: Any) -> dict[str, Any]:
         out = dict(z)
@@ -63,60 +62,64 @@ def within_bounds(
             out[name] = conditional.update(jax.random.fold_in(key, i), packed, data)
         return out
 
-    now = {n: jnp.asarray(v) for n, v in values.items()}
-    keys = jax.random.split(key, len(next(iter(now.values()))))
-    return dict(jax.jit(jax.vmap(drawn, in_axes=(0, 0, None)))(keys, now, plan.inputs["data"]))
+    return ByShape(jax.vmap(drawn, in_axes=(0, 0, None)))
 
 
 class Repair:
-    """Gibbs passes over the `units` of a plan's softened density, for the chains that need them.
+    """Gibbs passes over the `units` of a density, softened, for the chains that need them.
 
     Every unit is drawn from its table, which is defined where the density is not: an impossible element costs
     a penalty, and the penalty rises and falls from pass to pass (simulated annealing in rounds).
     """
 
-    def __init__(self, plan: Plan, units: Mapping[str, tuple[str, ...]]):
-        density = plan.density
-        assert density is not None
-        self._density, self._units, self._inputs = density, units, plan.inputs["data"]
+    def __init__(self, density: Density, units: Mapping[str, tuple[str, ...]]):
+        self._density, self._units = density, units
         soft = softened(density)
         self._conditionals = {u: conditional_of(soft, u) for u in units}
-        self._pass: Any = jax.jit(jax.vmap(self._swept, in_axes=(0, 0, None, None)))
-        self._count: Any = jax.jit(
-            jax.vmap(lambda z, data: impossibilities(density, z, data), in_axes=(0, None))
-        )
+        self._pass, self._count = ByShape(self._swept), ByShape(self._counted)
 
-    def _swept(self, key: Any, z: Mapping[str, Any], penalty: Any, inputs: Any) -> dict[str, Any]:
-        out, data = dict(z), (*inputs, penalty)
-        for n, (unit, members) in enumerate(self._units.items()):
-            conditional: Any = self._conditionals[unit]
-            density = conditional.density
-            packed = {k: v for k, v in density.packed(out).items() if k in density.latent_vars}
-            drawn = conditional.update(jax.random.fold_in(key, n), packed, data)
-            out.update({m: drawn if unit in members else drawn[i] for i, m in enumerate(members)})
-        return {k: jnp.asarray(v, z[k].dtype) for k, v in out.items()}
+    def _swept(self, keys: Any, z: Mapping[str, Any], penalty: Any, inputs: Any) -> dict[str, Any]:
+        def swept(key: Any, z: Mapping[str, Any]) -> dict[str, Any]:
+            out, data = dict(z), (*inputs, penalty)
+            for n, (unit, members) in enumerate(self._units.items()):
+                conditional: Any = self._conditionals[unit]
+                density = conditional.density
+                packed = {k: v for k, v in density.packed(out).items() if k in density.latent_vars}
+                drawn = conditional.update(jax.random.fold_in(key, n), packed, data)
+                out.update({m: drawn if unit in members else drawn[i] for i, m in enumerate(members)})
+            return {k: jnp.asarray(v, z[k].dtype) for k, v in out.items()}
 
-    def violations(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """How many elements of each site or factor are impossible, by chain."""
-        return {n: np.asarray(v) for n, v in self._count(dict(values), self._inputs).items()}
+        return jax.vmap(swept)(keys, z)
 
-    def __call__(self, key: Any, values: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    def _counted(self, z: Mapping[str, Any], inputs: Any) -> dict[str, Any]:
+        return jax.vmap(partial(impossibilities, self._density), in_axes=(0, None))(z, inputs)
+
+    def violations(self, values: Mapping[str, Any], inputs: Any) -> dict[str, np.ndarray]:
+        """How many elements of each site or factor are impossible, by chain, at these `inputs`."""
+        return {n: np.asarray(v) for n, v in self._count(dict(values), inputs).items()}
+
+    def __call__(self, key: Any, values: Mapping[str, Any], inputs: Any) -> tuple[dict[str, Any], int]:
         """Values `[chain, *shape]` with as few impossibilities as were found, and how many passes it took."""
         now = {n: jnp.asarray(v) for n, v in values.items()}
-        best, least = now, _total(self.violations(now))
+        best, least = now, _total(self.violations(now, inputs))
         chains = len(least)
         for done in range(PASSES):
             if not least.any():
                 return best, done
             penalty = jnp.asarray(_PENALTIES[done % len(_PENALTIES)], jnp.float32)
-            now = self._pass(
-                jax.random.split(jax.random.fold_in(key, done), chains), now, penalty, self._inputs
-            )
-            count = _total(self.violations(now))
+            keys = jax.random.split(jax.random.fold_in(key, done), chains)
+            now = self._pass(keys, now, penalty, inputs)
+            count = _total(self.violations(now, inputs))
             better = count < least
             least = np.minimum(count, least)
             best = {n: _where(better, now[n], v) for n, v in best.items()}
         return best, PASSES
+
+
+@once
+def repair_of(density: Density, units: Sequence[tuple[str, tuple[str, ...]]]) -> Repair:
+    """That of a density over these units, kept with its programs: every run may start with it."""
+    return Repair(density, dict(units))
 
 
 def _total(counts: Mapping[str, np.ndarray]) -> np.ndarray:

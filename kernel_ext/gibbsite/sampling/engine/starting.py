@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -28,7 +28,7 @@ from gibbsite.sampling.engine.initial import (
     level_of,
     slopeless,
 )
-from gibbsite.sampling.engine.repair import Repair, bounded, repairable, within_bounds
+from gibbsite.sampling.engine.repair import bounded, repair_of, repairable, within_bounds
 from gibbsite.sampling.warm.scout import STEPS, masses, weightless
 from gibbsite.validation.check import told_start
 from gibbsite.validation.limits import undecided
@@ -336,8 +336,11 @@ class Starting:
         state, logdensity = engine.init(self._key, self._given, radius, path=path)
         if not bad_chains(state, logdensity).any():
             return state, logdensity, told
-        if inside := bounded(self._plan, self._given):
-            drawn = within_bounds(self._plan, inside, self._path_key((*path, 0)), engine.constrained(state))
+        density = self._plan.density
+        if density is not None and (inside := [n for n in bounded(density) if n not in self._given]):
+            keys = jax.random.split(self._path_key((*path, 0)), engine.chains)
+            now = {n: jnp.asarray(v) for n, v in engine.constrained(state).items()}
+            drawn = within_bounds(density, inside)(keys, now, self._plan.inputs["data"])
             other = engine.init(self._key, {**drawn, **self._given}, radius, path=path)
             state, logdensity = self._either(bad_chains(state, logdensity), other, (state, logdensity))
             told = [f"{', '.join(inside)} drawn within bounds"]
@@ -395,7 +398,9 @@ class Starting:
         """State and logdensity from values of which one piece after another is chosen among draws, so that
         the fewest elements of the model are impossible: no draw of many numbers at once has each in a place
         of its own."""
-        engine, count = self._engine, Repair(self._plan, {}).violations
+        assert self._plan.density is not None
+        engine, data = self._engine, self._plan.inputs["data"]
+        count = partial(repair_of(self._plan.density, ()).violations, inputs=data)
         now = {n: np.asarray(v) for n, v in engine.constrained(state).items()}
         left = _total(count(now))
         for again in range(_ROUNDS):
@@ -433,9 +438,10 @@ class Starting:
     def _repaired(
         self, path: tuple[int, ...], state: Any, units: Mapping[str, tuple[str, ...]]
     ) -> tuple[Any, list[str]]:
-        repair = Repair(self._plan, units)
-        values, passes = repair(self._path_key(path), self._engine.constrained(state))
-        left = {n: int(c.max()) for n, c in repair.violations(values).items() if c.any()}
+        assert self._plan.density is not None
+        repair, inputs = repair_of(self._plan.density, tuple(units.items())), self._plan.inputs["data"]
+        values, passes = repair(self._path_key(path), self._engine.constrained(state), inputs)
+        left = {n: int(c.max()) for n, c in repair.violations(values, inputs).items() if c.any()}
         names = ", ".join(n for members in units.values() for n in members)
         if left:
             what = ", ".join(f"{c} of {n}" for n, c in left.items())
