@@ -72,8 +72,9 @@ class Space:
         return np.asarray(self._by_rows("free", self._freed, own), np.float64)
 
     def _freed(self, values: Mapping[str, Any]) -> Any:
-        inverses = {n: transform_to(self.density.sites[n].support)._inverse(v) for n, v in values.items()}
-        return jnp.concatenate([x.reshape(len(x), -1) for x in inverses.values()], axis=1)
+        sites = self.density.sites  # in the order of `smooth`: programs have names sorted
+        parts = [transform_to(sites[n].support)._inverse(values[n]) for n in self.smooth]
+        return jnp.concatenate([x.reshape(len(x), -1) for x in parts], axis=1)
 
     def _by_rows(self, name: str, fn: Callable[[Any], Any], given: Any) -> Any:
         """`fn` of arrays with points as rows, in one program for up to twice as many points."""
