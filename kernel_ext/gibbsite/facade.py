@@ -429,8 +429,9 @@ class Model(Live):
 
         Data sets of one program are fitted by it together, shorter ones with rows after them that do not
         count, where that is certain to change nothing; those whose chains do not meet, and all where options
-        ask for what a single run alone can do (`store`, `until`, `init`, …), have a run of their own. With
-        `on` all are dealt out to an executor's workers, with the draws that they have whoever these are.
+        ask for what a single run alone can do (`store`, a folder with one for each; `until`, `init`, …), have
+        a run of their own. With `on` all are dealt out to an executor's workers, with the draws that they
+        have whoever these are.
 
         Returns `Many`: `.runs`, `.verdicts` and `.failures` by name, `.draws`, `.summary()`, and
         `.to_datatree()` with a dimension `dataset`. Raises `OptionError` for what are no data sets,

@@ -257,6 +257,46 @@ def test_texts_are_no_amounts():
     assert "t holds 3 categories" in note and "`a[t]`" in note
 
 
+COUNTED = {
+    "Poisson": lambda p: dist.Poisson(9 * p),
+    "Geometric": lambda p: dist.Geometric(p),
+    "NegativeBinomial2": lambda p: dist.NegativeBinomial2(9 * p, 3.0),
+    "Binomial": lambda p: dist.Binomial(20, p),
+    "BetaBinomial": lambda p: dist.BetaBinomial(p, 1.0, 20),
+}
+
+
+@pytest.mark.parametrize("family", COUNTED)
+@pytest.mark.parametrize("made", [lambda n: pd.Series(n).astype(str), lambda n: pd.Series(pd.Categorical(n))])
+def test_categories_are_no_counts(family, made):
+    """Codes 0, 1, … in place of 3, 5, … were the data of a distribution of counts, in silence."""
+
+    def counts(y):
+        numpyro.sample("y", COUNTED[family](numpyro.sample("p", dist.Beta(1, 1))), obs=y)
+
+    with pytest.raises(
+        DataError, match=rf"data of 'y' .*are categories \('3', .*{family}.*of counts.*to_numeric"
+    ):
+        gb.model(counts, made([3, 5, 9, 5]))
+    assert gb.model(counts, pd.Series([3, 5, 9, 5])).observed["y"].tolist() == [3, 5, 9, 5]
+
+
+def test_categories_are_answers():
+    """No and yes as trials of one, and any as categories, ordered or not."""
+
+    def answers(y, kind):
+        p = numpyro.sample("p", dist.Beta(1, 1))
+        one = {"trial": dist.Binomial(1, p), "yes": dist.Bernoulli(p)}
+        three = {
+            "some": dist.Categorical(jnp.ones(3) / 3),
+            "order": dist.OrderedLogistic(p, jnp.array([0.0, 1.0])),
+        }
+        numpyro.sample("y", (one | three)[kind], obs=y)
+
+    for kind, y in (("trial", "no yes no"), ("yes", "no yes no"), ("some", "a b c"), ("order", "1 2 3")):
+        assert gb.model(answers, pd.Series(y.split()), kind).observed["y"].max() == len({*y.split()}) - 1
+
+
 def test_a_column_that_is_not_there():
     with pytest.raises(DataError, match=r"no column 'zz'; it has 'y'"):
         as_arrays(pd.DataFrame({"y": Y}), "df", Known())["zz"]

@@ -130,3 +130,56 @@ def test_outcomes_of_other_elements_are_refused():
         run.predict()
     with pytest.raises(ModelError, match="other data are observed in some structures"):
         run.elpd()
+
+
+def decided_by_both(y):
+    """A discrete draw whose probability is drawn, a continuous one that decides, and one of both."""
+    p = numpyro.sample("p", dist.Beta(2, 5))
+    k = numpyro.sample("k", dist.Bernoulli(p))
+    x = numpyro.sample("x", dist.Normal(0, 1))
+    mu = numpyro.sample("mu", dist.Normal(3 * p, 0.1)) if k == 1 else 0.0
+    if x > 0.5:
+        mu = mu + numpyro.sample("a", dist.Normal(5, 0.1))
+    if x + p > 1:
+        mu = mu + 20 * p
+    numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
+
+
+def test_the_prior_over_structures_is_drawn_from():
+    """Parents of what decides are as they are where it is so: sums beside NumPy's of the same program."""
+    model = gb.model(decided_by_both, Y)
+    found = model.predict(draws=400, seed=2)
+    assert found.facts.group == "prior_predictive" and "the prior, before any data" in found.note
+    rng, many = np.random.default_rng(0), 200_000
+    p = rng.beta(2, 5, many)
+    k, x = rng.random(many) < p, rng.normal(size=many)
+    exact = k * 3 * p + (x > 0.5) * 5 + (x + p > 1) * 20 * p
+    mean = found.expected["y"][0, :, 0]
+    assert abs(mean.mean() - exact.mean()) < 4 * exact.std() / 20
+    assert abs(np.mean(mean < 0.01) - np.mean(exact < 0.01)) < 4 * 0.5 / 20
+    own = found.known["p"][0]
+    both = np.cov(own, mean)[0, 1] / (own.std() * mean.std())
+    assert abs(both - np.corrcoef(p, exact)[0, 1]) < 4 / 20
+    assert found.draws["y"].shape == (1, 400, len(Y))
+    again = model.predict(draws=400, seed=2)
+    np.testing.assert_array_equal(found.draws["y"], again.draws["y"])
+
+
+def test_priors_are_checked_and_decisions_are_no_factors_beside(run):
+    told = str(gb.model(decided_by_both, Y).checks(draws=60))
+    assert "60 replicates" in told and "factor" not in told
+    before = run.checks(prior=True, draws=60)
+    assert before.before is not None and before.before.shape[1] == len(Y)
+    assert 0 < run.to_datatree().attrs["sampling_time"] < run.elapsed
+
+
+def weighed(y):
+    k = numpyro.sample("k", dist.Bernoulli(0.5))
+    x = numpyro.sample("x", dist.Normal(0, 1)) if k == 1 else 0.0
+    numpyro.factor("beside", -jnp.square(x - 1))
+    numpyro.sample("y", dist.Normal(x, 1), obs=y)
+
+
+def test_a_prior_with_a_factor_is_refused():
+    with pytest.raises(ModelError, match="factor 'beside' has no distribution"):
+        gb.model(weighed, Y).predict(draws=5)

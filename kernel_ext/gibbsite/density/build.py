@@ -279,6 +279,7 @@ def _assemble(
         plates=facts.plates,
         groups=_groups(facts),
         factor_names=facts.factors,
+        decisions=facts.decisions,
         enumerated=facts.enumerated,
         parameter_event_dims=facts.parameter_event_dims,
         parameter_constraints=facts.parameter_constraints,

@@ -41,8 +41,9 @@ class Density:
     density whose groups were re-rolled, `members` tells which sites each array site stands for. `constants`
     are the arrays that texts call by a name: those that the model's function knows under one, and those that
     were too long to be written out. `doubted` tells of latents that no data see why they are not drawn
-    forward. `traced` is the program as JAX traced it, `surroundings` are the JAX settings that held then;
-    `cache` keeps what later stages derive from it.
+    forward; `decisions` are those of `factor_names` that hold what Python decided by, in one structure.
+    `traced` is the program as JAX traced it, `surroundings` are the JAX settings that held then; `cache`
+    keeps what later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -64,6 +65,7 @@ class Density:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict, repr=False)
     doubted: Mapping[str, str] = field(default_factory=dict)
+    decisions: frozenset[str] = frozenset()
     traced: Program | None = field(default=None, repr=False)
     surroundings: Surroundings = field(default_factory=Surroundings.here, repr=False)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)

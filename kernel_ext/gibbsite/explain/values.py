@@ -146,7 +146,7 @@ def wrong_index(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gi
     found = re.search(r"Indexer must have integer or boolean type, got indexer with type (\w+)", str(error))
     if found is None:
         return None
-    inside = re.search(r"\[\s*([A-Za-z_][\w.]*)", spot.code or spot.text)
+    inside = re.search(r"\[\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?)", spot.code or spot.text)
     name = inside.group(1) if inside else "the index"
     gone = _missing(name, spot)
     if gone:
@@ -171,7 +171,7 @@ def wrong_index(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gi
 
 def _missing(name: str, spot: Spot) -> int:
     """How many elements of what the line calls so are NaN, where that is known."""
-    head, *rest = name.split(".")
+    head, *rest = re.findall(r"\w+", name)
     value = spot.values.get(head)
     for part in rest:
         value = getattr(value, part, None)

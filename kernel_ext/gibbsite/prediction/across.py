@@ -15,11 +15,15 @@ _TOLD = 3
 
 
 def across(
-    parts: Sequence[Part], one: Callable[[Part, int], Prediction], wanted: int | None, seed: int
+    parts: Sequence[Part],
+    one: Callable[[Part, int], Prediction],
+    wanted: int | None,
+    seed: int,
+    prior: bool = False,
 ) -> Prediction:
     """What `one(part, seed)` predicts for each of the `parts`, in the run's own order of draws, of which
-    `wanted` per chain, evenly spaced, are taken: sites that all of these have, in one shape. Raises
-    `ModelError` where outcomes are other ones, or of other shapes."""
+    `wanted` per chain, evenly spaced, are taken: sites that all of these have, in one shape; `prior`:
+    draws are those of the prior. Raises `ModelError` where outcomes are other ones, or of other shapes."""
     parts = _thinned(parts, wanted)
     found = [one(part, seed + _APART * i) for i, part in enumerate(parts)]
     first = found[0]
@@ -41,12 +45,17 @@ def across(
     def expected() -> Mapping[str, np.ndarray]:
         return joined(parts, [p.expected for p in found])
 
-    notes = list(dict.fromkeys(p.note for p in found))
+    notes = [] if prior else list(dict.fromkeys(p.note for p in found))
     many = f"{len(parts)} structures" if len(parts) > 1 else "one structure"
-    told = [f"{many}, each draw in its own", *notes[:_TOLD], *["…"] * (len(notes) > _TOLD)]
+    told = ["the prior, before any data"] * prior + [
+        f"{many}, each draw in its own",
+        *notes[:_TOLD],
+        *["…"] * (len(notes) > _TOLD),
+    ]
     run = None if first.facts.pairs is None else first.facts.pairs[0]
     count = sum(int(np.sum(part.there)) for part in parts if part.there is not None)
     facts = replace(first.facts, outcomes=outcomes, seed=seed, pairs=(run, seed, (), count))
+    facts = replace(facts, group="prior_predictive") if prior else facts
     return Prediction(
         arrays, probs, "; ".join(told), facts, joined(parts, [p.known for p in found]), expected
     )

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,28 +56,51 @@ def predict(
         asked, held = held_of(own, asked_of(own, table, dict(arguments or {})), do, given)
         plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given)
         leading = next(iter(part.draws.values())).shape[:2]
-        count = wanted if part.there is None else leading[1]
-        flat = (
-            ungrouped(part.plan, part.draws)
-            if part.there is None
-            else {n: v[0] for n, v in part.draws.items()}
-        )
-        return _result(own, asked, held, plan, flat, leading, count, seed, id(run), folder)
+        flat = ungrouped(part.plan, part.draws)
+        return _result(own, asked, held, plan, flat, leading, wanted, seed, id(run), folder)
 
     parts = parts_of(run)
     if parts[0].there is None:
         return one(parts[0], seed)
-    if given or folder is not None:
+    if folder is not None:
         raise ModelError(
-            f"{'given' if given else 'to'}= is of one structure at a time: model.structure(…) is the "
-            "ordinary model of one; sample that, and predict from its run"
+            "to= is of one structure at a time: model.structure(…) is the ordinary model of one; sample "
+            "that, and predict from its run"
+        )
+    return _of_structures(parts, table, dict(arguments or {}), do, given, wanted, seed, id(run))
+
+
+def _of_structures(
+    parts: Sequence[Part],
+    table: Any,
+    arguments: dict[str, Any],
+    do: Mapping[str, Any] | None,
+    given: Mapping[str, Any] | None,
+    wanted: int | None,
+    seed: int,
+    pairs: int | None,
+) -> Prediction:
+    """The prediction from a run's draws of several structures, or (`pairs` is None) from the prior's."""
+    if given:
+        raise ModelError(
+            "given= is of one structure at a time: model.structure(…) is the ordinary model of one; sample "
+            "that, and predict from its run"
         )
     makes = {m for part in parts for n in part.decided for m in n.partition("?")[0].split("+")}
     if decided := sorted(makes & {*(do or {})}):
         raise ModelError(
             f"do: {decided[0]!r} makes the structure: model.structure({decided[0]}=…) is the model of one"
         )
-    return across(parts, one, wanted, seed)
+
+    def one(part: Part, seed: int) -> Prediction:
+        own = part.model
+        asked, held = held_of(own, asked_of(own, table, arguments), do, given)
+        plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given)
+        leading = next(iter(part.draws.values())).shape[:2]
+        flat = {n: v[0] for n, v in part.draws.items()}
+        return _result(own, asked, held, plan, flat, leading, leading[1], seed, pairs)
+
+    return across(parts, one, wanted, seed, prior=pairs is None)
 
 
 def predict_prior(
@@ -92,6 +115,9 @@ def predict_prior(
 ) -> Prediction:
     """The prior's prediction; see `Model.predict`."""
     count = sensible.count("draws", draws, 1)
+    if (structured := getattr(origin, "structured", None)) is not None:
+        parts = structured.prior(count, sensible.count("seed", seed, 0))
+        return _of_structures(parts, table, dict(arguments or {}), do, given, None, seed, None)
     if origin.density.factor_names:
         raise ModelError(
             f"the factor {origin.density.factor_names[0]!r} has no distribution to be drawn from, so that "

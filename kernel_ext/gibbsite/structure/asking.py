@@ -42,11 +42,12 @@ def decided_by(name: str) -> tuple[str, ...]:
 
 
 class Undecided(Exception):
-    """Python asks whether something holds of continuous draws, and nobody said: a decision, by its name."""
+    """Python asks whether something holds of continuous draws, and nobody said: a decision, by its name, and
+    the value, traced or not, that would tell."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, value: Any = None):
         super().__init__(name)
-        self.name = name
+        self.name, self.value = name, value
 
 
 class Deciding:
@@ -148,6 +149,7 @@ class Decided(Messenger):
         self._deciding = None if deciding is None else made_of | {*deciding}
         self._asked: dict[str, int] = {}
         self._latent: set[str] = set()
+        self._holding = ""
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Give the value."""
@@ -162,6 +164,8 @@ class Decided(Messenger):
                 wanted = self._deciding is None or msg["name"] in self._deciding
                 if wanted and not msg["is_observed"] and not msg["fn"].support.is_discrete:
                     self._latent.add(msg["name"])
+        if msg["name"] == self._holding:
+            msg["infer"] = {**msg["infer"], GIVEN: _STRUCTURE}
         if msg["type"] == "sample" and msg["name"] in self.values:
             msg["is_observed"], msg["value"] = True, self.values[msg["name"]]
             msg["infer"] = {**msg["infer"], GIVEN: _STRUCTURE}  # no datum: it is not predicted
@@ -183,10 +187,11 @@ class Decided(Messenger):
         self._asked[stem] = count + 1
         name = f"{stem}[{count}]" if count else stem
         if name not in self.values:
-            raise Undecided(name)
+            raise Undecided(name, value)
         answer = bool(self.values[name])
         holds = jnp.asarray(value, bool) == answer
-        numpyro.factor(f"{name} is {int(answer)}", jnp.where(holds, 0.0, -jnp.inf))
+        self._holding = f"{name} is {int(answer)}"
+        numpyro.factor(self._holding, jnp.where(holds, 0.0, -jnp.inf))
         return answer
 
 

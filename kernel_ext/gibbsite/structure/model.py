@@ -120,6 +120,11 @@ class Changing:
         return sorted(found, key=len)
 
     @property
+    def one(self) -> Any:
+        """The ordinary model of one structure, for what all have in common."""
+        return self.structured.straight(self._looked_at[0]).whole
+
+    @property
     def density(self) -> Any:
         """None that holds for all structures: `structure(…)` has one. Raises `ModelError`."""
         raise self._of_one()

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 
 from gibbsite.density import Site
+from gibbsite.diagnostics.predictive.parts import Part
 from gibbsite.errors import ArgumentError, GibbsiteError, ModelError, OptionError, ScheduleError, nearest
 from gibbsite.ground import arguments as sensible
 from gibbsite.plans.schedule.plan import Block, Plan
@@ -100,6 +102,36 @@ class Structured:
         """The names of what is asked for, as far as it is known, those of indexed sites without indices."""
         ways = self.all or [way for way, _ in self._known] or [self.ways.drawn(np.random.default_rng(0))]
         return tuple(dict.fromkeys(_unindexed(n) for way in ways for n, _ in way))
+
+    def prior(self, count: int, seed: int) -> list[Part]:
+        """So many draws from the prior, by structure: Python runs the model once for each. Raises
+        `ModelError` where it has a factor, or draws what the model does not."""
+        keys = jax.random.split(jax.random.key(seed), count)
+        drawn = [self.ways.forward(key) for key in keys]
+        parts = []
+        for way in dict.fromkeys(way for way, _ in drawn):
+            there = np.array([[w == way for w, _ in drawn]])
+            values = [v for w, v in drawn if w == way]
+            model, names = self.straight(way).whole, tuple(n for n, _ in way)
+            own = [f for f in model.density.factor_names if f not in model.density.decisions]
+            lost = [n for n in model.density.latents if n not in values[0] and model.sites[n].shape != ()]
+            if own:
+                raise ModelError(
+                    f"the factor {own[0]!r} has no distribution to be drawn from, so that the prior is not "
+                    "what the statements draw"
+                )
+            if lost:
+                raise ModelError(
+                    f"{lost[0]!r} is not drawn by the model as it is written: the prior of one structure is "
+                    "model.structure(…).predict()"
+                )
+            shapes = {n: model.sites[n].shape for n in model.density.latents}
+            draws = {
+                n: np.stack([np.asarray(v.get(n, np.zeros(s, np.float32))) for v in values])[None]
+                for n, s in shapes.items()
+            }
+            parts.append(Part(model, draws, there, names))
+        return parts
 
     # plans
 

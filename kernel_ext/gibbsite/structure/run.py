@@ -19,7 +19,7 @@ from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.in_flight import Chunk
 from gibbsite.sampling.engine.resources import Place
-from gibbsite.sampling.engine.stages import COMPILING, STARTING
+from gibbsite.sampling.engine.stages import COMPILING, SAMPLING, WARMING
 from gibbsite.sampling.engine.starting import Start
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.storage.draws import Drawn, Draws, scalar_labels
@@ -123,7 +123,7 @@ class StructureRun(Run):
         try:
             yield
         finally:
-            if stage != STARTING:  # that is counted as a whole
+            if stage in (WARMING, SAMPLING):  # what is before is counted as a whole
                 self._compile_seconds += time.monotonic() - began
             self._stages.enter(stage)
 

@@ -17,7 +17,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution
 from gibbsite.errors import ModelError
-from gibbsite.structure.asking import Asked, decided, decided_by, first_asked, shapes_of
+from gibbsite.structure.asking import Asked, Undecided, decided, decided_by, first_asked, shapes_of
 
 Way = tuple[tuple[str, Any], ...]
 """The sites that were asked for with their values, in the order of asking."""
@@ -309,6 +309,35 @@ class Ways:
                 value = values[k]
             here = (*here, (node.site, value))
         return here
+
+    def forward(self, key: Any) -> tuple[Way, dict[str, Any]]:
+        """A draw from the prior, as Python runs the model, with nothing known but the data: its way, and the
+        values of all that it came to. What continuous draws decide is asked with their values."""
+        with handlers_alone:
+            seen = handlers.trace(handlers.seed(self.fn, key)).get_trace(*self.args, **self.kwargs)
+        values = {
+            n: np.asarray(s["value"])
+            for n, s in seen.items()
+            if s["type"] == "sample" and not s["is_observed"] and s["fn"] is not None
+        }
+        here: Way = ()
+        while (node := self.node(here)) is not None:
+            if decided_by(node.site):
+                value: Any = int(self._holds(node, here, values))
+            else:
+                value = tuple(values[node.site].ravel().tolist()) if node.shape else int(values[node.site])
+            here = (*here, (node.site, value))
+        return here, values
+
+    def _holds(self, node: Asked, before: Way, values: Mapping[str, Any]) -> bool:
+        """Whether a decision holds where all draws have these values."""
+        known = decided(self.fn, self._values(before), decided_by(node.site))
+        with handlers_alone:
+            try:
+                handlers.seed(handlers.substitute(known, data=dict(values)), 0)(*self.args, **self.kwargs)
+            except Undecided as found:
+                return bool(found.value)
+        raise AssertionError(f"{node.site} is not decided where {named(before)}")
 
     def all_of(self, most: int) -> list[Way] | None:
         """All ways, where there are at most so many; None where there are more."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.known_elements import equations_behind, fitted, kept_elements, sources
@@ -232,19 +233,29 @@ def plain_source(density: Density, atom: Any) -> Any:
 
 
 def check_categories(density: Density, labels: Mapping[str, Sequence[str]]) -> None:
-    """Refuse codes of categories as the data of a distribution of amounts; raises `DataError`."""
+    """Refuse codes of categories as the data of a distribution of amounts or counts; raises `DataError`."""
     names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     for site, atom in density.outputs["observed"].items():
         name = names.get(plain_source(density, atom))
-        if name is not None and name in labels and not density.sites[site].discrete:
-            one = density.sites[site]
+        one = density.sites[site]
+        if name is not None and name in labels and not _of_codes(one, len(labels[name])):
             first = ", ".join(map(repr, labels[name][:3]))
             raise DataError(
                 f"the data of {site!r}{at_line(one)} are categories ({first}, …), of which the "
-                f"model gets the "
-                f"codes 0, 1, …, and {one.fn_name} is a distribution of amounts; if these are numbers that "
-                f"were read as texts, convert them, as with `pd.to_numeric({name})`"
+                f"model gets the codes 0, 1, …, and {one.fn_name} is a distribution of "
+                f"{'counts' if one.discrete else 'amounts'}; if these are numbers that were read as texts, "
+                f"or made categories, convert them, as with `pd.to_numeric({name})`"
             ).at(one.line, "no-numbers", site)
+
+
+def _of_codes(site: Site, count: int) -> bool:
+    """Whether so many codes may be the data of a site: it is one of categories, or of no and yes."""
+    support = site.support
+    while isinstance(support, constraints.independent):
+        support = support.base_constraint
+    yes_or_no = count <= 2 and getattr(support, "upper_bound", None) is not None  # trials of one each
+    named = any(word in site.fn_name for word in ("Categorical", "Ordered", "Bernoulli"))
+    return site.discrete and (named or yes_or_no or support is constraints.boolean)
 
 
 def unit_notes(density: Density, units: Mapping[str, str]) -> tuple[str, ...]:

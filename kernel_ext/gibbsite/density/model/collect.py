@@ -198,7 +198,7 @@ class ModelFacts:
     `enumerated` holds the support of each discrete latent site that can list it, shape `(K, …)`;
     `parameter_event_dims` how many trailing axes of a distribution's parameters belong to one element,
     `parameter_constraints` what each has to meet; `transforms` the base of each transformed distribution and
-    its transforms, the last applied last.
+    its transforms, the last applied last; `decisions` are the factors that hold what Python decided by.
     """
 
     sites: dict[str, Site]
@@ -208,6 +208,7 @@ class ModelFacts:
     parameter_event_dims: dict[str, dict[str, int]]
     parameter_constraints: dict[str, dict[str, Any]]
     transforms: dict[str, tuple[str, ...]]
+    decisions: frozenset[str]
 
 
 def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]) -> tuple[dict, dict]:
@@ -250,7 +251,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
     """Site and plate facts of a model trace; refuses what cannot be handled, with the way out."""
     sites: dict[str, Site] = {}
     plates: dict[str, Plate] = {}
-    factors = []
+    factors, decisions = [], set[str]()
     enumerated = {}
     event_dims, limits = {}, {}
     transforms: dict[str, tuple[str, ...]] = {}
@@ -269,6 +270,7 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
             continue
         if msg["type"] == "sample" and msg["is_observed"] and is_factor(msg["fn"]):
             factors.append(name)
+            decisions |= {name} if msg["infer"].get(GIVEN) else set()
             continue
         checked_name(name, "site")
         frames = sorted(msg.get("cond_indep_stack", ()), key=lambda f: f.dim)
@@ -293,7 +295,9 @@ def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> 
     if both:
         raise _both(both[0], lines)
     check_apart([*sites, *plates])
-    return ModelFacts(sites, plates, tuple(factors), enumerated, event_dims, limits, transforms)
+    return ModelFacts(
+        sites, plates, tuple(factors), enumerated, event_dims, limits, transforms, frozenset(decisions)
+    )
 
 
 def event_dim_of(constraint: Any, fn: Any) -> int:

@@ -25,7 +25,8 @@ def factors_text(names: Sequence[str], verb: str) -> str:
 
 def factors_beside(density: Any, data: Collection[str]) -> tuple[str, ...]:
     """The `numpyro.factor` statements of a density that read latents from which data are drawn, or data of
-    their own; one that is the prior of a latent without one of its own is left out."""
+    their own; one that is the prior of a latent without one of its own is left out, and what holds a
+    structure."""
     read: dict[str, set[str]] = {}
     own: set[str] = set()
     for term in density.terms:
@@ -36,5 +37,6 @@ def factors_beside(density: Any, data: Collection[str]) -> tuple[str, ...]:
             own |= {term.origin for v in density.data_vars if v in behind and v.aval.shape}
     of_data = set().union(*(sites for name, sites in read.items() if name in data))
     improper = {n for n in density.latents if density.sites[n].fn_name == "ImproperUniform"}
-    found = (n for n in density.factor_names if n in own or read.get(n, set()) & of_data)
+    others = (n for n in density.factor_names if n not in density.decisions)
+    found = (n for n in others if n in own or read.get(n, set()) & of_data)
     return tuple(n for n in found if not read[n] & improper)

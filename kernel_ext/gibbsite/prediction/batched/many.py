@@ -1,8 +1,10 @@
 """One model, many data sets → a run for each, and one tree of all their draws."""
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from gibbsite.diagnostics.measures.convergence import all_stats
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.diagnostics.verdict.verdict import Verdict, judged
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
+from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
 from gibbsite.prediction.asked.arguments import asked_of
@@ -203,7 +206,7 @@ class Many:
                 own[variable_name(n)] = (("dataset", *dims), v)
             sizes = {d: k for ds, v in own.values() for d, k in zip(ds, v.shape, strict=True)}
             labels = {d: self._labels.get(d, ()) for d in sizes if d not in ("dataset", "chain", "draw")}
-            coords = {d: t if len(t) == sizes[d] else np.arange(sizes[d]) for d, t in labels.items()}
+            coords = {d: list(t) if len(t) == sizes[d] else np.arange(sizes[d]) for d, t in labels.items()}
             coords |= {d: like[d].values for d in ("chain", "draw") if d in like.dims}
             tree[group] = xr.DataTree(xr.Dataset(own, {"dataset": names, **coords}))
         tree.attrs["model"] = self.model_name
@@ -286,14 +289,23 @@ def fit(
             alone += again
             rows = ", shorter ones with rows that do not count" if some.like else ""
             told.append(f"{len(some.sets)} together in {seconds:.1f} s{rows}")
+    options = dict(options)
+    store = options.pop("store", None)
     for one in alone:
         try:
-            fits[one.name] = one.model.sample(**options)
+            fits[one.name] = one.model.sample(**options, **_store_of(one.name, store))
         except GibbsiteError as error:
             failures[one.name] = error
     if alone:
         told.append(f"{len(alone)} alone")
     return fits, failures, "; ".join(told)
+
+
+def _store_of(name: Any, folder: Any) -> dict[str, Path]:
+    """Where the run of a data set is stored: by its name, in the folder that is given for all."""
+    if folder is None:
+        return {}
+    return {"store": sensible.a_path("store", folder) / re.sub(r"[^\w.+-]", "_", str(name))}
 
 
 def together(some: Class, options: Mapping[str, Any]) -> tuple[dict[Any, Fit], list[Set], float]:

@@ -260,9 +260,9 @@ def checks(
         found = predict_prior(model, draws=count, seed=seed)
     else:
         found = predict(run, draws=-(-count // run.settings.chains), seed=seed)
-        model = parts_of(run)[0].model  # of several structures the first: they have the same data
-        if prior and parts_of(run)[0].there is not None:
-            raise ModelError("checks: the prior of a model whose structure changes is not drawn from")
+    whole = model
+    if hasattr(model, "structured"):  # of several structures one: they have the same data
+        model = model.one if run is None else parts_of(run)[0].model
     seen = found.facts.observed
     names = [n for n in found.outcomes if n in seen]
     if not names:
@@ -293,7 +293,7 @@ def checks(
     if name in found.probs and found.probs[name].shape[:-1] == there.shape:
         out = replace(out, chances=found.probs[name][there])
     if prior and run is not None:
-        out = replace(out, before=_before(model, name, there, count, seed))
+        out = replace(out, before=_before(whole, name, there, count, seed))
     if by is not None:
         rows = {k: np.isin(np.arange(len(there)), at) for k, at in groups_of(found, by, name).items()}
         spread = {
