@@ -28,6 +28,7 @@ ARGUMENTS = {
     "clusters": "--small",
     "dashboard_cost": "1 400",
     "dashboard_stream": "4000 2",
+    "variational": "--data {data} --models 'eight schools' --seeds 1",
     "default_sampler": "--seeds 1 --models 'eight schools'",
     "devices": "--small --platforms cpu",
     "elimination": "--small",

@@ -35,6 +35,7 @@ from gibbsite.modelling.transform import (
 )
 from gibbsite.showing import Live
 from gibbsite.structure.model import Changing
+from gibbsite.validation.covariates import check_covariates
 
 if TYPE_CHECKING:
     from gibbsite.checking import Check
@@ -494,6 +495,7 @@ class ChangingModel(Changing, Model):
 
     def _static(self, fn: Callable) -> Model:
         found = analysed(fn, self.args, self.kwargs, name=self.name, check_values=False)
+        check_covariates(found.density)
         return Model(replace(found, known=self.analysis.known))
 
 
@@ -526,7 +528,7 @@ def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     try:
         return Model(analysed(fn, args, kwargs, name=name, **options), source)
     except ModelError as error:
-        if error.entry != "value-of-a-latent" or options.get("missing") is not None:
+        if error.entry != "value-of-a-latent":
             raise
         # Python asks for what is drawn: where that is discrete, each of its values gives a model
         return ChangingModel(fn, args, kwargs, source=source, name=name, refused=error)

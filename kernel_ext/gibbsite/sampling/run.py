@@ -13,6 +13,7 @@ from gibbsite.diagnostics.modes.moves import Move
 from gibbsite.diagnostics.predictive import predict
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.probabilities import probabilities
+from gibbsite.diagnostics.verdict.elpd import scored
 from gibbsite.errors import CheckpointError, ModelError, OptionError
 from gibbsite.ground import arguments as sensible
 from gibbsite.kernels.nuts.report import Centring, learnt_centring
@@ -196,7 +197,8 @@ class Run(Looking):
         New data and pointwise log-likelihoods are computed on request; warm-up is there if it was kept. With
         `log_likelihood=True` these are given the draws of all latents; "marginal" sums the discrete ones of
         listed values out: `log p(y_i | the other data, parameters)`, which is what LOO wants of a mixture.
-        Weights and masks count; what the model is conditioned on is no datum. The attribute
+        Weights and masks count; what the model is conditioned on is no datum, and elements that are
+        missing or masked are left out, so that such a site has its data in a row. The attribute
         `log_likelihood_given` says what was summed out. Raises `OptionError` for labels and names that do not
         fit, and for warm-up that was not kept; `ModelError` where "marginal" cannot be had of all data.
         """
@@ -216,6 +218,11 @@ class Run(Looking):
             extra["log_likelihood"], given = found.values, found.words
         elif log_likelihood:
             extra["log_likelihood"] = predict.log_likelihood(*asked)
+        if log_likelihood and self.model is not None:  # no zeros where there is no datum
+            there = {n: t for n, t in scored(self).items() if not t.all()}
+            found = extra["log_likelihood"]
+            whole = {n: v[:, :, there[n]] if n in there else v for n, v in found.items()}
+            extra["log_likelihood"] = {n: v for n, v in whole.items() if v.size}
         attrs = {
             "log_likelihood_given": given,
             "model": self.model_name,

@@ -71,6 +71,9 @@ def to_datatree(
         leading = 0 if group == "observed_data" else 2
         names = {} if "sample_stats" in group else {n: np.shape(v)[leading:] for n, v in values.items()}
         named = {n: dims_of(plan, n, shape, dims) for n, shape in names.items()}
+        if group == "log_likelihood":  # of some elements only, in a row
+            some = (n for n, s in names.items() if s != np.shape(plan.observed[n])[: len(s)])
+            named |= {n: [f"{variable_name(n)}_datum"] for n in some}
         used = {d for ds in named.values() for d in ds}
         labels = {p: np.asarray(known) for p, known in plan.labels.items() if p in used}
         tree[group] = _data_set(group, values, named, coords, warmup, labels)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gibbsite.errors import GibbsiteError, ModelError, OptionError, StructureError, WordError
+from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, StructureError, WordError
 from gibbsite.ground.lazy_import import later
 from gibbsite.modelling.analysis import bound
 from gibbsite.showing import views
@@ -85,7 +85,14 @@ class Changing:
             self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))
         except GibbsiteError as problem:
             # what is misspelt there is misspelt, whatever the structure is
-            if refused is None or problem.entry in _OF_STRUCTURE or isinstance(problem, WordError):
+            if problem.entry == "missing-values":
+                told = str(problem).partition("'). ")[0]
+                raise DataError(
+                    f"{told}'). Leave their rows out, as with `df.dropna()`: what becomes of missing values "
+                    "can be said of a model of one structure alone, and Python asks here for what is drawn"
+                ).at(problem.place, problem.entry, problem.part) from problem
+            own = isinstance(problem, WordError | DataError)
+            if refused is None or problem.entry in _OF_STRUCTURE or own:
                 raise
             raise refused from problem
 
