@@ -257,6 +257,18 @@ def test_texts_are_no_amounts():
     assert "t holds 3 categories" in note and "`a[t]`" in note
 
 
+def test_decimals_of_a_database_are_numbers():
+    def priced(df):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * df["price"], 1.0), obs=df["y"])
+
+    frame = pl.DataFrame({"price": [1.5, 2.25, 0.125], "y": [1.0, 2.0, 0.0]})
+    decimals = frame.with_columns(pl.col("price").cast(pl.Decimal(10, 3)))
+    state = {"b": jnp.asarray(0.7)}
+    given = [float(gb.model(priced, f).density.log_joint(state)) for f in (frame, decimals)]
+    assert given[0] == given[1]
+
+
 COUNTED = {
     "Poisson": lambda p: dist.Poisson(9 * p),
     "Geometric": lambda p: dist.Geometric(p),
@@ -279,6 +291,47 @@ def test_categories_are_no_counts(family, made):
     ):
         gb.model(counts, made([3, 5, 9, 5]))
     assert gb.model(counts, pd.Series([3, 5, 9, 5])).observed["y"].tolist() == [3, 5, 9, 5]
+
+
+AMOUNTS = {
+    "added": lambda r, x: dist.Normal(r + x, 1.0),
+    "squared": lambda r, x: dist.Normal(r * x**2, 1.0),
+    "standardised": lambda r, x: dist.Normal(r * (x - x.mean()) / x.std(), 1.0),
+    "a scale": lambda r, x: dist.Normal(r, x + 1),
+    "an exposure": lambda r, x: dist.Normal(jnp.exp(r) * (x + 1), 1.0),
+}
+PICKED = {
+    "an index": lambda a, x: a[x],
+    "of a pair": lambda a, x: a[3 * x + x[::-1]],
+    "one more": lambda a, x: a[x + 1],
+    "compared": lambda a, x: jnp.where(x == 1, a[0], a[1]),
+    "one-hot": lambda a, x: jnp.eye(3)[x] @ a[:3] + (x[:, None] == jnp.arange(3)) @ a[:3],
+    "counted": lambda a, x: a[0] * jnp.bincount(x, length=3)[x],
+    "a table of whole numbers": lambda a, x: a[0] * jnp.array([4, 9, 2])[x],
+}
+CODED = pd.Series(["7", "1", "3", "1", "7", "3", "3", "1"])
+
+
+@pytest.mark.parametrize("use", AMOUNTS)
+def test_codes_that_are_computed_with_are_told(use):
+    """Of texts, 0, 1, … stood for 1, 3, 7 in silence but where a latent was multiplied with them."""
+
+    def amounts(y, x):
+        r = numpyro.sample("r", dist.Normal(0, 5))
+        numpyro.sample("y", AMOUNTS[use](r, x), obs=y)
+
+    (note,) = (n for n in gb.model(amounts, Y[:8], CODED).notes if "categories" in n)
+    assert "x holds 3 categories" in note and "pd.to_numeric(x)" in note and "`a[x]`" in note
+    assert not [n for n in gb.model(amounts, Y[:8], CODED.astype(int)).notes if "categories" in n]
+
+
+@pytest.mark.parametrize("use", PICKED)
+def test_codes_that_pick_are_no_amounts(use):
+    def picks(y, x):
+        a = numpyro.sample("a", dist.Normal(0, 1).expand([9]))
+        numpyro.sample("y", dist.Normal(PICKED[use](a, x), 1.0), obs=y)
+
+    assert not [n for n in gb.model(picks, Y[:8], CODED).notes if "categories" in n]
 
 
 def test_categories_are_answers():

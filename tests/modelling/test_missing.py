@@ -234,3 +234,56 @@ def test_missing_codes_and_counts_are_dealt_with_whatever_type_they_have_become(
     assert np.isfinite(run.draws["a"]).all()
     with pytest.raises(DataError, match=r"missing=['\"]impute"):
         gb.model(model, y=y, x=x)
+
+
+def three_at_once(y):
+    m = numpyro.sample("m", dist.Normal(0, 1).expand([3]).to_event(1))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.MultivariateNormal(m, jnp.eye(3)), obs=y)
+
+
+def test_events_that_are_masked_though_known_in_part_are_told():
+    y = np.random.default_rng(3).normal(size=(6, 3))
+    y[1, 0] = y[4] = np.nan
+    (note,) = gb.model(three_at_once, y, missing="mask").notes
+    assert note.startswith("1 of 6 events of y are missing in part") and "2 numbers" in note
+    y[1] = np.nan
+    assert gb.model(three_at_once, y, missing="mask").notes == ()
+
+
+def level(y):
+    m = numpyro.sample("m", dist.Normal(0, 3))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.Normal(m, 1.0), obs=y)
+
+
+@pytest.mark.parametrize("way", ["mask", "impute"])
+def test_log_likelihoods_for_others_are_of_data_alone(way):
+    """Zeros stood where there was no datum, which ArviZ counted as data."""
+    y = np.random.default_rng(3).normal(size=12)
+    y[[2, 7]] = np.nan
+    run = gb.model(level, y, missing=way).sample(draws=60, warmup=30, chains=2)
+    tree = run.to_datatree(log_likelihood=True)
+    values, there = tree["log_likelihood"]["y"].values, np.isfinite(y)
+    assert values.shape == (2, 60, 10) and tree["log_likelihood"]["y"].dims[2] == "y_datum"
+    exact = -0.5 * (y[there] - run.draws["m"][..., None]) ** 2 - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(values, exact, rtol=1e-4, atol=1e-5)
+    whole = gb.model(level, y[there]).sample(draws=20, warmup=30, chains=2)
+    assert whole.to_datatree(log_likelihood=True)["log_likelihood"]["y"].dims[2] == "row"
+
+
+def changing(y, x):
+    k = numpyro.sample("k", dist.Bernoulli(0.5))
+    m = numpyro.sample("m", dist.Normal(0, 1)) if k == 1 else 0.0
+    numpyro.sample("y", dist.Normal(m + x, 1.0), obs=y)
+
+
+def test_missing_values_of_a_changing_structure_are_told_as_such():
+    """The sentence was about `if`; and NaN in a covariate were taken."""
+    y, gone = np.arange(4.0), np.array([0.0, np.nan, 1.0, 2.0])
+    for way in (None, "mask", "drop"):
+        with pytest.raises(DataError, match=r"'y' .*1 NaN .*Leave their rows out.* of one structure alone"):
+            gb.model(changing, gone, y, missing=way)
+        assert "changes with k" in repr(gb.model(changing, y, y, missing=way))
+    with pytest.raises(DataError, match=r"'x' holds 1 NaN .*covariate"):
+        gb.model(changing, y, gone)

@@ -273,7 +273,8 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
     if dtype.is_numeric() or dtype == nw.Boolean:
         if column.null_count() and not dtype.is_float():
             column = column.cast(nw.Float64)  # NaN is how a missing number is written
-        return np.asarray(column.to_numpy())
+        found = np.asarray(column.to_numpy())
+        return found.astype(float) if found.dtype.kind == "O" else found  # decimals of a database
     if dtype in (nw.Categorical, nw.Enum):
         order = [str(v) for v in _categories(column)]
         return codes([None if missing(v) else str(v) for v in column.to_list()], order, name, known)

@@ -30,7 +30,7 @@ from gibbsite.validation.check import impossible_values
 from gibbsite.validation.covariates import check_categories, unit_notes
 from gibbsite.validation.data import check_missing
 from gibbsite.validation.indices import negative_notes
-from gibbsite.validation.masked import check_masked
+from gibbsite.validation.masked import check_masked, partly_masked_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +137,7 @@ def analysed(
         *looked("units", lambda: unit_notes(density, known.units)),
         *looked("names", lambda: spelt_notes(density.sites)),
         *looked("indices", lambda: negative_notes(density)),
+        *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),
         *looked("unread arguments", lambda: unused(called, sampled)),
         *(
             f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"

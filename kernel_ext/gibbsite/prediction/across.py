@@ -45,7 +45,7 @@ def across(
     def expected() -> Mapping[str, np.ndarray]:
         return joined(parts, [p.expected for p in found])
 
-    notes = [] if prior else list(dict.fromkeys(p.note for p in found))
+    notes = [] if prior else list(dict.fromkeys(said for p in found for said in p.note.split("; ")))
     many = f"{len(parts)} structures" if len(parts) > 1 else "one structure"
     told = ["the prior, before any data"] * prior + [
         f"{many}, each draw in its own",

@@ -17,11 +17,9 @@ def told(
     parts = ["the prior, before any data" if prior else ""]
     for r in plan.rows if asked.new and plan.cut is None else ():
         if r.same < r.now:
-            parts.append(
-                f"{r.now - r.same} new rows" + (f" after {r.same} of the run's own" if r.same else "")
-            )
+            parts.append(f"{_rows(r.now - r.same)}" + (f" after {r.same} of the run's own" if r.same else ""))
     if plan.cut is not None:
-        parts.append(f"{plan.cut[1]} new rows, given the {plan.cut[0]} that the run has seen")
+        parts.append(f"{_rows(plan.cut[1])}, given the {plan.cut[0]} that the run has seen")
     seen: dict[tuple[int, int, str], list[str]] = {}
     for name, (known, new, text) in plan.news.items():
         site = plan.density.sites[name]
@@ -73,3 +71,7 @@ def thinned(leading: tuple[int, int], wanted: int | None, each: int, most: int) 
         return count, ""
     why = f", which take {count * chains * each / 2**30:.1f} GiB" if wanted is None else ""
     return count, f"{count} of {steps} draws per chain, evenly spaced{why}"
+
+
+def _rows(count: int) -> str:
+    return f"{count} new row{'s' * (count != 1)}"

@@ -82,19 +82,20 @@ def impossible_values(fn: Callable, density: Density, labels: Mapping[str, Seque
     check_support(density)
     check_indices(density)
     check_covariates(density)
+    codes = tuple(code_notes(density, labels))
     found = impossible_parameters(fn, density)
     for one in found:
         if _refused(one):
             site = density.sites[one.site]
             kind = ModelError if one.drawn else DataError
             name = one.parameter.rpartition("/")[2]
-            told = told_parameter(site, one) + _WAY_OUT * one.drawn
+            told = ". ".join((told_parameter(site, one) + _WAY_OUT * one.drawn, *codes))
             raise kind(told).at(site.line, "impossible-parameter", name)
     counted = [n for s in density.sites.values() if (n := told_counts(density, s)) is not None]
     return (
         *(_note(density, one) for one in found),
         *counted,
-        *code_notes(density, labels),
+        *codes,
         *unread_notes(density),
         *intercept_notes(density),
         *figure_notes(density),

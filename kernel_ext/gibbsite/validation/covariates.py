@@ -15,8 +15,12 @@ from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import (
     ADDS,
     CONVERTS,
+    GROWS,
+    MOVES,
     PASSES,
+    PICKS,
     REARRANGES,
+    SELECTS,
     SPREADS,
     SUBTRACTS,
     is_product,
@@ -33,6 +37,7 @@ _TOO_FAR = 1e5
 # of a column's spread, what rounding it may take without a note: it adds half of its square to the spread
 _LOST = 0.03
 _MOVES = REARRANGES, SPREADS, CONVERTS, PASSES
+_KEEPS_AMOUNTS = ADDS | CONVERTS | GROWS | MOVES | SELECTS | SUBTRACTS
 
 
 def check_covariates(density: Density) -> None:
@@ -265,24 +270,53 @@ def unit_notes(density: Density, units: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def code_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A sentence for each argument of more than two categories whose codes are multiplied with a latent;
+    """A sentence for each argument of more than two categories whose codes parameters are computed with;
     raises `DataError` where most rows have a text of their own, as numbers have that were read as texts."""
     arguments = zip(density.arguments.names, density.arguments.arrays, strict=True)
     known: dict[Any, tuple[str, Any]] = dict(zip(density.data_vars, arguments, strict=True))
-    for variable in dict.fromkeys(multiplied(density)):
-        name, array = known.get(variable, ("", None))
-        texts = len(labels.get(name, ()))
-        if texts and 2 < len(array) < 2 * texts:
-            some = ", ".join(map(repr, labels[name][:3]))
+    coded = {v: n for v, (n, _) in known.items() if len(labels.get(n, ())) > 2}
+    for variable in _amounts(density, coded):
+        name, array = known[variable]
+        texts = labels[name]
+        if 2 < len(array) < 2 * len(texts):
+            some = ", ".join(map(repr, texts[:3]))
             raise DataError(
-                f"{name} holds {len(labels[name])} different texts in {len(array)} rows ({some}, …), and a "
-                f"latent is multiplied with their codes 0, 1, 2, …: if these are numbers that were read as "
+                f"{name} holds {len(texts)} different texts in {len(array)} rows ({some}, …), and the model "
+                f"computes with their codes 0, 1, 2, …: if these are numbers that were read as "
                 f"texts (a decimal comma?), convert them, as with `pd.to_numeric({name}.str.replace(',', "
                 f"'.'))`; as categories they are picked, `a[{name}]`"
             ).at(None, "no-numbers", name)
-        if len(labels.get(name, ())) > 2:
-            yield (
-                f"{name} holds {len(labels[name])} categories, and a latent is multiplied with "
-                f"their codes 0, "
-                f"1, 2, …: to give each category an effect of its own, pick it, `a[{name}]`"
-            )
+        numbers = f"; as the numbers that they are, `pd.to_numeric({name})`" if _all_numbers(texts) else ""
+        yield (
+            f"{name} holds {len(texts)} categories, and the model computes with their codes 0, 1, 2, …: to "
+            f"give each category an effect of its own, pick it, `a[{name}]`{numbers}"
+        )
+
+
+def _all_numbers(texts: Sequence[str]) -> bool:
+    try:
+        return bool(np.isfinite([float(t) for t in texts]).all())
+    except ValueError:
+        return False
+
+
+def _amounts(density: Density, coded: Mapping[Any, str]) -> list[Any]:
+    """Which of the inputs in `coded`, whole numbers, parameters of distributions are computed with as numbers
+    that mean an amount: they become decimal on the way, or are a parameter. As indices, and as what is
+    compared, they do not."""
+    atoms = [a for parameters in density.outputs["parameters"].values() for a in parameters.values()]
+    behind = {id(eqn) for eqn in equations_behind(density, atoms)}
+    holds: dict[Any, Any] = {v: v for v in coded}
+    found = {holds[a]: None for a in atoms if not isinstance(a, Literal) and a in holds}
+    for eqn in density.closed.jaxpr.eqns:
+        read = eqn.invars[:1] if of_kind(eqn, PICKS) else eqn.invars
+        whose = [holds[v] for v in read if not isinstance(v, Literal) and v in holds]
+        if id(eqn) not in behind or not whose:
+            continue
+        whole = all(jnp.issubdtype(v.aval.dtype, jnp.integer) for v in eqn.outvars)
+        if of_kind(eqn, CONVERTS) and jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.inexact):
+            found |= dict.fromkeys(whose)
+        elif whole and of_kind(eqn, _KEEPS_AMOUNTS):
+            holds |= dict.fromkeys(eqn.outvars, whose[0])
+            found |= {whose[0]: None} if any(v in atoms for v in eqn.outvars) else {}
+    return list(found)

@@ -1,6 +1,6 @@
 """Missing data that are masked, and read by others all the same."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import jax.numpy as jnp
 import numpy as np
@@ -36,3 +36,17 @@ def check_masked(density: Density, missing: Mapping[str, np.ndarray]) -> None:
                     f"{term.origin!r} reads it there: a mask takes its own density out, and no value has "
                     "been given for it. missing='impute' draws it, 'drop' leaves those rows out"
                 ).at(site.line, "missing-values")
+
+
+def partly_masked_notes(density: Density, missing: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """A sentence for each observed site of which events are masked that are known in part."""
+    for name, gone in missing.items():
+        site = density.sites[name]
+        axes = tuple(range(site.element_rank, gone.ndim))
+        some = gone.any(axes) & ~gone.all(axes) if axes else np.zeros((), bool)
+        if count := int(some.sum()):
+            known = int((~gone[some]).sum())
+            yield (
+                f"{count} of {some.size} events of {name} are missing in part: what is drawn as a whole is "
+                f"left out as a whole, {known} numbers that are known with it"
+            )

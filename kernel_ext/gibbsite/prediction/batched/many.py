@@ -287,6 +287,8 @@ def fit(
             found, again, seconds = together(some, options)
             fits |= found
             alone += again
+            if not found:
+                continue
             rows = ", shorter ones with rows that do not count" if some.like else ""
             told.append(f"{len(some.sets)} together in {seconds:.1f} s{rows}")
     options = dict(options)

@@ -1,5 +1,6 @@
 """What a run says of its posterior: the part of `Run` that derives quantities and names elements."""
 
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from math import prod
@@ -50,7 +51,14 @@ class Deriving(Execution):
             n: Shape(v.shape[2:], axis_labels(self._plan, n, v.shape[2:]), self.value_labels(n))
             for n, v in self.draws.items()
         }
-        found = self._derived.add(expression, name, self.draws, self.kept.sampled.steps, sites)
+        try:
+            found = self._derived.add(expression, name, self.draws, self.kept.sampled.steps, sites)
+        except ExpressionError as problem:
+            lost = re.search(r"no site is called '(.+?)'", problem.sentence)
+            if lost is None or lost.group(1) not in {*self._plan.sites, *self._plan.groups}:
+                raise
+            told = f"draws of {lost.group(1)!r} were not kept: sample with keep= naming it, too"
+            raise ExpressionError(told, problem.text, problem.start, problem.length) from None
         self._derived_changed()
         return found
 
