@@ -1,5 +1,6 @@
 """What people pass in: data frames, their columns, categories, labelled arrays."""
 
+import datetime
 import re
 
 import gibbsite as gb
@@ -13,6 +14,7 @@ import pytest
 import xarray as xr
 from gibbsite.errors import DataError
 from gibbsite.inputs.tables import Known, as_arrays, plate_labels
+from scipy import stats
 
 Y = np.linspace(0.0, 2.0, 8)
 COUNTIES = list("BCABCCAA")
@@ -331,7 +333,193 @@ def test_codes_that_pick_are_no_amounts(use):
         a = numpyro.sample("a", dist.Normal(0, 1).expand([9]))
         numpyro.sample("y", dist.Normal(PICKED[use](a, x), 1.0), obs=y)
 
-    assert not [n for n in gb.model(picks, Y[:8], CODED).notes if "categories" in n]
+    named = CODED.map({"7": "seven", "1": "one", "3": "three"})
+    assert not [n for n in gb.model(picks, Y[:8], named).notes if "categories" in n]
+
+
+LEVEL = "b"
+
+
+def _alias(df):
+    kind = df["kind"]
+    return kind == "b"
+
+
+def _over(df, name):
+    return sum(k * (df["kind"] == text) for text, k in (("a", 0), (name, 1)))
+
+
+COMPARED = {
+    "a literal": lambda df, name: df["kind"] == "b",
+    "a variable": lambda df, name: df["kind"] == name,
+    "a global": lambda df, name: df.kind == LEVEL,
+    "the other way round": lambda df, name: name == df.kind,
+    "not": lambda df, name: ~(df["kind"] != name),
+    "a name of a column": lambda df, name: df[["kind"][0]] == name,
+    "made up": lambda df, name: df["kind"] == f"{name}",
+    "an alias": lambda df, name: _alias(df),
+    "in a loop": _over,
+    "elsewhere": lambda df, name: (lambda column, text: column == text)(df["kind"], name),
+    "NumPy's text": lambda df, name: df["kind"] == np.str_(name),
+}
+KINDS = pd.DataFrame({"kind": list("abcabcba"), "when": pd.date_range("2023-12-30", periods=8), "y": Y[:8]})
+
+
+@pytest.mark.parametrize("use", COMPARED)
+def test_columns_are_compared_with_texts_however_they_are_written(use):
+    """But for a literal beside the column they were no text's, in silence: `b` had its prior."""
+
+    def model(df, name):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * COMPARED[use](df, name), 1.0), obs=df["y"])
+
+    state = {"b": jnp.asarray(0.7)}
+    exact = stats.norm(0, 1).logpdf(0.7) + stats.norm(0.7 * (KINDS.kind == "b"), 1).logpdf(KINDS.y).sum()
+    np.testing.assert_allclose(gb.model(model, KINDS, "b").density.log_joint(state), exact, rtol=1e-5)
+
+
+DATED = {
+    "a text": lambda df: df["when"] == "2024-01-01",
+    "a moment": lambda df: df.when == pd.Timestamp("2024-01-01"),
+    "later": lambda df: df["when"] >= "2024-01-01",
+    "before a date": lambda df: df["when"] < datetime.date(2024, 1, 1),
+}
+
+
+@pytest.mark.parametrize("use", DATED)
+def test_dates_are_compared_with_dates(use):
+    def model(df):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * DATED[use](df), 1.0), obs=df["y"])
+
+    there = KINDS.when < pd.Timestamp("2024-01-01") if "before" in use else DATED[use](KINDS)
+    exact = stats.norm(0, 1).logpdf(0.7) + stats.norm(0.7 * there, 1).logpdf(KINDS.y).sum()
+    state = {"b": jnp.asarray(0.7)}
+    np.testing.assert_allclose(gb.model(model, KINDS).density.log_joint(state), exact, rtol=1e-5)
+
+
+REFUSED = {
+    "a level that is not there": (
+        lambda df: df["kind"] == "".join("zz"),
+        "none of them is 'zz'; it has 'a'",
+    ),
+    "an order": (lambda df: df["kind"] >= "".join("b"), "1 for 'b', so write `.* >= 1`"),
+    "an order of a literal": (lambda df: df["kind"] >= "b", "1 for 'b', so write `.* >= 1`"),
+    "an element": (lambda df: df["kind"][2] == "".join("b"), "compared with the text 'b'"),
+    "numbers": (lambda df: df["y"] == "".join("1"), "compared with the text '1'"),
+    "no date": (lambda df: df["when"] == "".join("soon"), "'soon' is none"),
+    "several": (lambda df: df["kind"] == ["a", "b"], "compared with texts"),
+    "a date of numbers": (lambda df: df["y"] > pd.Timestamp("2024-01-01"), "compared with the date"),
+}
+
+
+@pytest.mark.parametrize("use", REFUSED)
+def test_comparisons_that_are_never_true_are_refused(use):
+    def model(df):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * REFUSED[use][0](df), 1.0), obs=df["y"])
+
+    with pytest.raises(DataError, match=REFUSED[use][1]):
+        gb.model(model, KINDS)
+    assert (jnp.arange(2) == "text") is False  # JAX is as it was
+
+
+def test_categories_that_are_numbers_are_no_numbers():
+    """`year == 2003` was never true; codes stay codes."""
+    frame = pd.DataFrame({"year": pd.Categorical([2003, 2001, 2002, 2003]), "y": Y[:4]})
+
+    def model(df, year):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * (df["year"] == year), 1.0), obs=df["y"])
+
+    with pytest.raises(DataError, match=r"compared with 2003: .* write `== '2003'`"):
+        gb.model(model, frame, year=2003)
+    exact = stats.norm(0, 1).logpdf(0.7) + stats.norm([0.7, 0, 0, 0.7], 1).logpdf(frame.y).sum()
+    for year in ("2003", 2):
+        found = gb.model(model, frame, year=year).density.log_joint({"b": jnp.asarray(0.7)})
+        np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+MEETING = {
+    "one vector": lambda df, s: s[df["one"]] - s[df["other"]],
+    "moved": lambda df, s: (2.0 * s)[df.one] - (2.0 * s)[df.other[::-1]],
+    "compared": lambda df, s: s[0] * (df.one == df.other),
+    "days": lambda df, s: s[0] * (df["end"] - df["start"]),
+    "later": lambda df, s: s[0] * (df["end"] > df["start"]),
+}
+
+
+@pytest.mark.parametrize("use", MEETING)
+def test_columns_that_meet_are_numbered_alike(use):
+    """Codes are each column's own, as days are: they met in silence."""
+    start = pd.Series(pd.date_range("2024-01-01", periods=8))
+    frame = pd.DataFrame(
+        {
+            "one": list("abcdabcd"),
+            "other": list("bcdbcdbc"),
+            "start": start,
+            "end": start + pd.Timedelta(days=3),
+        }
+    ).assign(y=Y[:8])
+
+    def model(df):
+        s = numpyro.sample("s", dist.Normal(0, 1).expand([4]))
+        numpyro.sample("y", dist.Normal(MEETING[use](df, s), 1.0), obs=df["y"])
+
+    told = "counted from days of their own" if use in ("days", "later") else "numbered each by its own"
+    with pytest.raises(DataError, match=told):
+        gb.model(model, frame)
+    every = pd.CategoricalDtype(list("abcd"))
+    same = frame.assign(
+        one=frame.one.astype(every), other=frame.other.astype(every), end=start.sample(8).values
+    )
+    assert gb.model(model, same).observed["y"].shape == (8,)
+
+    def apart(df):
+        s = numpyro.sample("s", dist.Normal(0, 1).expand([4]))
+        t = numpyro.sample("t", dist.Normal(0, 1).expand([3, 4]))
+        numpyro.sample("y", dist.Normal(s[df["one"]] + t[df["other"], df["one"]], 1.0), obs=df["y"])
+
+    assert gb.model(apart, frame).observed["y"].shape == (8,)
+
+
+def test_what_is_missing_and_compared_is_told():
+    x = np.array([1.0, np.nan, 3.0, 4.0])
+
+    def model(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * (x > 2), 1.0), obs=y)
+
+    assert any("x holds 1 NaN, and is compared" in n for n in gb.model(model, x, Y[:4]).notes)
+
+    def filled(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * jnp.where(jnp.isnan(x), 0.0, x), 1.0), obs=y)
+
+    assert not any("is compared" in n for n in gb.model(filled, x, Y[:4]).notes)
+
+
+def test_an_order_that_nobody_gave_is_told():
+    def model(y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.OrderedLogistic(b * jnp.ones(len(y)), jnp.array([-1.0, 1.0])), obs=y)
+
+    texts = pd.Series(["low", "high", "medium", "low"])
+    (note,) = gb.model(model, texts).notes
+    assert "in the order of the alphabet, 'high' < 'low' < 'medium'" in note
+    ordered = pd.Series(pd.Categorical(texts, ["low", "medium", "high"], ordered=True))
+    numbers = pd.Series(["1", "3", "2"])
+    for y in (ordered, numbers):
+        assert not [n for n in gb.model(model, y).notes if "alphabet" in n]
+    assert [n for n in gb.model(model, pd.Series(["8", "9", "10"])).notes if "alphabet" in n]
+
+
+def test_one_answer_alone_is_no_code():
+    def model(y):
+        numpyro.sample("y", dist.Bernoulli(numpyro.sample("p", dist.Beta(1, 1))), obs=y)
+
+    with pytest.raises(DataError, match=r"are all 'yes', .*write `1 \* \(y == 'yes'\)`"):
+        gb.model(model, pd.Series(["yes"] * 4))
 
 
 def test_categories_are_answers():
@@ -369,7 +557,7 @@ def by_words(df):
         a = numpyro.sample("a", dist.Normal(0, 1))
 
     def private(table):
-        return (df.kind == "q") & ("p" != table["kind"])  # noqa: SIM300 (either side)
+        return (df.kind == "q") & ("q" == table["kind"])  # noqa: SIM300 (either side)
 
     slope = numpyro.sample("slope", dist.Normal(0, 1).expand([df.shop.nunique() + len(gb.levels(df.kind))]))
     with numpyro.plate("again", size=len(df.shop.cat.categories)):

@@ -6,7 +6,7 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.errors import DataError, OptionError, UnknownNameError
 from helpers.executors import Here
 
 RNG = np.random.default_rng(5)
@@ -162,3 +162,11 @@ def test_labels_and_stores_of_many(tmp_path):
     assert not kept.failures and {p.name for p in (tmp_path / "runs").iterdir()} == {"one_day", "two"}
     back = gb.load(tmp_path / "runs" / "two")
     np.testing.assert_array_equal(back.draws["a"], kept.runs["two"].draws["a"])
+
+
+def test_rows_of_no_data_set_are_refused():
+    whole = pd.DataFrame(
+        {"town": list("uvw") * 2, "y": RNG.normal(size=6), "of": ["a", None, "a", "b", "b", "b"]}
+    )
+    with pytest.raises(DataError, match="'of' is missing in 1 of 6 rows"):
+        gb.model(towns, whole[["town", "y"]]).many(whole, by="of", draws=20)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.inputs.compared import comparable
+
 
 class Codes:
     """What pandas has as `column.cat` of a column of labels, which holds their codes here."""
@@ -72,6 +74,17 @@ class Column(np.ndarray):
 
     def __repr__(self) -> str:
         return repr(np.asarray(self))
+
+    __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays
+
+
+def _comparing(how: str) -> Callable[[Any, Any], Any]:
+    plain = getattr(np.ndarray, f"__{how}__")
+    return lambda column, other: plain(column, comparable(column, other, how))
+
+
+for _how in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Column, f"__{_how}__", _comparing(_how))
 
 
 def as_column(value: Any) -> Any:

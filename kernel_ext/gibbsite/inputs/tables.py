@@ -28,13 +28,15 @@ class Known:
     """What arrays do not say of themselves, by the argument's name (`county`, `df['county']`): `labels` of
     codes, and under `index of <name>` of rows; `units` of numbers that were times; how many rows there are
     that are only `numbered`; whose table the first was, where it was none of pandas (`library`); and
-    which columns of categories name the rows, each once and in their order (`naming`)."""
+    which columns of categories name the rows, each once and in their order (`naming`), and have an order that
+    nobody gave, that of the alphabet (`alphabetical`)."""
 
     labels: Labels = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     numbered: dict[str, int] = field(default_factory=dict)
     library: str = ""
     naming: set[str] = field(default_factory=set)
+    alphabetical: set[str] = field(default_factory=set)
 
 
 def from_objects(values: Sequence[Any], name: str, known: Known) -> np.ndarray:
@@ -80,6 +82,8 @@ def codes(texts: Sequence[str | None], among: list[str] | None, name: str, known
     order = sorted(there) if among is None else among
     places = {label: i for i, label in enumerate(order)}
     known.labels[name] = tuple(order)
+    if among is None:
+        known.alphabetical.add(name)
     if tuple(order) == tuple(texts):
         known.naming.add(name)
     if None in texts:
@@ -277,6 +281,8 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
         return found.astype(float) if found.dtype.kind == "O" else found  # decimals of a database
     if dtype in (nw.Categorical, nw.Enum):
         order = [str(v) for v in _categories(column)]
+        if order == sorted(order) and not getattr(column.to_native().dtype, "ordered", dtype == nw.Enum):
+            known.alphabetical.add(name)
         return codes([None if missing(v) else str(v) for v in column.to_list()], order, name, known)
     if dtype in (nw.Datetime, nw.Date):
         times = column.cast(nw.Datetime) if dtype == nw.Date else column

@@ -8,6 +8,7 @@ in different forms. Looked at are expressions that name the column, as the sourc
 
 import ast
 import dis
+import inspect
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, MethodType
@@ -15,24 +16,35 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from gibbsite.errors import DataError
+from gibbsite.inputs.compared import comparing
 
 _plain: "WeakKeyDictionary[Any, Any]" = WeakKeyDictionary()
 _Span = tuple[int, int, int, int]  # line and column where an expression begins, and where it ends
 _NOTHING = object()
 
 
-def with_categories(fn: Callable[..., Any], labels: Mapping[str, Sequence[str]]) -> Callable[..., Any]:
+def with_categories(
+    fn: Callable[..., Any], labels: Mapping[str, Sequence[str]], units: Mapping[str, str]
+) -> Callable[..., Any]:
     """The model function with the codes of texts that columns are compared with, how many categories there
-    are where a plate's size is a column or `.nunique()` is asked, and `levels(column)`.
+    are where a plate's size is a column or `.nunique()` is asked, and `levels(column)`; `units` are those of
+    dates.
 
     Raises `DataError` for a text that is none of the categories, and for what cannot be told as one code.
     """
     labels = {n: texts for n, texts in labels.items() if " of " not in n.partition("[")[0]}  # not of rows
     if isinstance(fn, MethodType):
-        return MethodType(with_categories(fn.__func__, labels), fn.__self__)
-    if not isinstance(fn, FunctionType) or not labels:
+        return MethodType(with_categories(fn.__func__, labels, units), fn.__self__)
+    if not isinstance(fn, FunctionType) or not (labels or units):
         return fn
     fn = _plain.get(fn, fn)
+    made = _with_answers(fn, labels)
+    told = comparing(made, inspect.signature(made), labels, units)
+    _plain[told] = fn
+    return told
+
+
+def _with_answers(fn: FunctionType, labels: Mapping[str, Sequence[str]]) -> FunctionType:
     changed = _answered(fn.__code__, labels)
     if changed is fn.__code__:
         return fn
@@ -40,7 +52,6 @@ def with_categories(fn: Callable[..., Any], labels: Mapping[str, Sequence[str]])
     made.__kwdefaults__, made.__qualname__ = fn.__kwdefaults__, fn.__qualname__
     made.__module__, made.__doc__, made.__annotations__ = fn.__module__, fn.__doc__, fn.__annotations__
     made.__dict__.update(fn.__dict__)
-    _plain[made] = fn
     return made
 
 
@@ -109,7 +120,7 @@ def _comparison(test: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tupl
         alone = isinstance(other, ast.Constant) and isinstance(test.ops[0], ast.Eq | ast.NotEq)
         value = known.index(texts[0]) if alone and texts[0] in known else _NOTHING
         told = f"{name} holds categories, of which the model gets the codes"
-        yield other, value, f"{told}: {_cure(one, name, texts, known)}"
+        yield other, value, f"{told}: {_cure(test, one, texts, known)}"
 
 
 def _count(call: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tuple[ast.expr, Any, str]]:
@@ -185,10 +196,16 @@ def _texts(node: ast.expr) -> list[str]:
     return [p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)]
 
 
-def _cure(one: ast.expr, name: str, texts: Sequence[str], known: Sequence[str]) -> str:
+_SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.NotEq: "!="}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _cure(test: ast.Compare, one: ast.expr, texts: Sequence[str], known: Sequence[str]) -> str:
     if unknown := [t for t in texts if t not in known]:
         return f"none of them is {unknown[0]!r}; it has {', '.join(map(repr, known))}"
     codes = [f"{known.index(t)} for {t!r}" for t in texts]
+    sign = _SIGNS.get(type(test.ops[0]), "==")
+    sign = sign if one is test.left else _TURNED.get(sign, sign)
     if len(texts) > 1:
         return f"compare with them, {', '.join(codes)}"
-    return f"{codes[0]}, so write `{ast.unparse(one)} == {known.index(texts[0])}`"
+    return f"{codes[0]}, so write `{ast.unparse(one)} {sign} {known.index(texts[0])}`"

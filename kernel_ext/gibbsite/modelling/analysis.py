@@ -27,10 +27,11 @@ from gibbsite.inputs.texts import with_categories
 from gibbsite.modelling.forgotten import check_forgotten, unused
 from gibbsite.modelling.missing import checked_way, kept_padding, without_missing
 from gibbsite.validation.check import impossible_values
-from gibbsite.validation.covariates import check_categories, unit_notes
+from gibbsite.validation.covariates import alphabet_notes, check_categories, unit_notes
 from gibbsite.validation.data import check_missing
 from gibbsite.validation.indices import negative_notes
 from gibbsite.validation.masked import check_masked, partly_masked_notes
+from gibbsite.validation.meeting import check_meeting
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,7 @@ def analysed(
     given = bound(fn, args, kwargs, name)
     args, named, called, known = given.args, dict(given.kwargs), given.name, given.known
     check_arguments(fn, called, args, named)
-    fn = with_categories(fn, known.labels)
+    fn = with_categories(fn, known.labels, known.units)
     gone: Mapping[str, np.ndarray] = {}
     if (missing := checked_way(missing)) is not None:
         fn, args, named, gone = without_missing(fn, args, named, missing, known)
@@ -132,11 +133,13 @@ def analysed(
     looked("masked values", lambda: check_masked(density, gone if missing == "mask" else {}))
     looked("improper densities", lambda: check_proper(density))
     looked("categories", lambda: check_categories(density, known.labels))
+    looked("columns that meet", lambda: check_meeting(density, known.labels, known.units))
     notes = [
         *looked("the order of data", lambda: order_notes(known)),
         *looked("units", lambda: unit_notes(density, known.units)),
         *looked("names", lambda: spelt_notes(density.sites)),
         *looked("indices", lambda: negative_notes(density)),
+        *looked("the order of categories", lambda: alphabet_notes(density, known.labels, known.alphabetical)),
         *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),
         *looked("unread arguments", lambda: unused(called, sampled)),
         *(

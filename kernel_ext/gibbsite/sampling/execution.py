@@ -579,6 +579,13 @@ class Execution:
 
     def _derived_changed(self) -> None:
         """While the run goes on the next commit tells the store; afterwards there is none."""
+        if self._store is not None and self._state is None and self._saved_state is not None:
+            warnings.warn(
+                "what is derived stays in memory: a run that was loaded writes to its store when it goes on; "
+                "run.save(…) writes it elsewhere",
+                stacklevel=4,
+            )
+            return
         self._tell_store("what is derived", lambda store: self._commit(now=True))
 
     def _results_changed(self) -> None:

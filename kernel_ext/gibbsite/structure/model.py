@@ -10,6 +10,7 @@ import numpy as np
 
 from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, StructureError, WordError
 from gibbsite.ground.lazy_import import later
+from gibbsite.inputs.texts import with_categories
 from gibbsite.modelling.analysis import bound
 from gibbsite.showing import views
 
@@ -78,8 +79,10 @@ class Changing:
         self.analysis = bound(fn, args, kwargs, name)
         self._source, self.posterior, self.execution = source, object(), Unprepared(self._of_one)
         try:
+            known = self.analysis.known
+            asking = with_categories(fn, known.labels, known.units)
             self.structured: Structured = moving.Structured(
-                fn, self.args, self.kwargs, self._static, self.name
+                asking, self.args, self.kwargs, self._static, self.name
             )
             self.structured.carried, self.structured.origin = self._carried, self
             self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))

@@ -16,6 +16,7 @@ from gibbsite.validation.covariates import (
     code_notes,
     figure_notes,
     intercept_notes,
+    missing_notes,
     scaling_notes,
 )
 from gibbsite.validation.data import check_support, unread_notes
@@ -96,6 +97,7 @@ def impossible_values(fn: Callable, density: Density, labels: Mapping[str, Seque
         *(_note(density, one) for one in found),
         *counted,
         *codes,
+        *missing_notes(density),
         *unread_notes(density),
         *intercept_notes(density),
         *figure_notes(density),

@@ -1,6 +1,6 @@
 """Data that parameters are computed from: NaN among them, and scales that hurt."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import (
     ADDS,
+    COMPARES,
     CONVERTS,
     GROWS,
     MOVES,
@@ -62,6 +63,26 @@ def check_covariates(density: Density) -> None:
                     f"distribution to be drawn from. Drop those rows, fill them in, or give {called} a "
                     f"distribution of its own, `{argument} ~ …`, and use what that statement returns"
                 ).at(site.line if site else None, "nan-in-a-covariate", parameter)
+
+
+def missing_notes(density: Density) -> Iterator[str]:
+    """A sentence for each argument whose NaN are compared, on the way to a parameter, with something else
+    than themselves: that is a no, whatever they are."""
+    arrays = zip(density.arguments.names, density.data_vars, density.arguments.arrays, strict=True)
+    bad = {v: (n, int(np.isnan(a).sum())) for n, v, a in arrays if np.asarray(a).dtype.kind == "f"}
+    bad = {v: told for v, told in bad.items() if told[1]}
+    atoms = [a for parameters in density.outputs["parameters"].values() for a in parameters.values()]
+    found: dict[str, int] = {}
+    for eqn in equations_behind(density, atoms) if bad else ():
+        if of_kind(eqn, COMPARES) and len(eqn.invars) == 2:
+            one, other = (plain_source(density, a) for a in eqn.invars)
+            if one is not other:
+                found |= dict([bad[v] for v in (one, other) if v in bad])
+    for name, count in found.items():
+        yield (
+            f"{name} holds {count} NaN, and is compared with something: what is missing counts as no there. "
+            "Leave those rows out, or give it a distribution of its own"
+        )
 
 
 def _undefined(density: Density, name: str, atom: Any) -> bool:
@@ -251,6 +272,12 @@ def check_categories(density: Density, labels: Mapping[str, Sequence[str]]) -> N
                 f"{'counts' if one.discrete else 'amounts'}; if these are numbers that were read as texts, "
                 f"or made categories, convert them, as with `pd.to_numeric({name})`"
             ).at(one.line, "no-numbers", site)
+        if name in labels and len(labels[name]) == 1 and "Categorical" not in one.fn_name:
+            raise DataError(
+                f"the data of {site!r}{at_line(one)} are all {labels[name][0]!r}, of which the model gets "
+                f"the code 0: whether that is no or yes nobody has said; write `1 * ({name} == "
+                f"{labels[name][0]!r})`, or give the column both categories"
+            ).at(one.line, "no-numbers", site)
 
 
 def _of_codes(site: Site, count: int) -> bool:
@@ -261,6 +288,25 @@ def _of_codes(site: Site, count: int) -> bool:
     yes_or_no = count <= 2 and getattr(support, "upper_bound", None) is not None  # trials of one each
     named = any(word in site.fn_name for word in ("Categorical", "Ordered", "Bernoulli"))
     return site.discrete and (named or yes_or_no or support is constraints.boolean)
+
+
+def alphabet_notes(
+    density: Density, labels: Mapping[str, Sequence[str]], alphabetical: Collection[str]
+) -> Iterator[str]:
+    """A sentence for each outcome in an order that is the alphabet's alone."""
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    for site, atom in density.outputs["observed"].items():
+        name, family = names.get(plain_source(density, atom), ""), density.sites[site].fn_name
+        texts = labels.get(name, ())
+        if "Ordered" not in family or name not in alphabetical or len(texts) < 3:
+            continue
+        if _all_numbers(texts) and [*texts] == sorted(texts, key=float):
+            continue
+        yield (
+            f"{family} of {site} takes the categories of {name} in the order of the alphabet, "
+            f"{' < '.join(map(repr, texts[:4]))}{' < …' if len(texts) > 4 else ''}: where another is meant, "
+            f"`pd.Categorical({name}, [{texts[1]!r}, …], ordered=True)` gives it"
+        )
 
 
 def unit_notes(density: Density, units: Mapping[str, str]) -> tuple[str, ...]:

@@ -168,3 +168,15 @@ def test_what_may_only_be_read_has_quantities_too(model, tmp_path):
     with pytest.warns(UserWarning, match="stays in memory: .*gone on elsewhere"):
         run.derive("2 * tau")
     assert list(run.derived) == ["2 * tau"]
+
+
+def test_what_cannot_be_derived_is_told_why(model, tmp_path):
+    """Draws that were not kept, and a store that is only read."""
+    run = model.sample(draws=20, warmup=20, chains=2, keep=["tau"], store=tmp_path / "run")
+    with pytest.raises(ExpressionError, match="draws of 'mu' were not kept: sample with keep="):
+        run.derive("mu[0]")
+    with pytest.raises(ExpressionError, match="no site is called 'nu'"):
+        run.derive("nu[0]")
+    back = gibbsite.load(tmp_path / "run")
+    with pytest.warns(UserWarning, match="stays in memory: a run that was loaded"):
+        back.derive("double = 2 * tau")

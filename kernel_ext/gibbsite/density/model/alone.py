@@ -19,9 +19,10 @@ from numpyro import handlers, primitives
 from gibbsite.errors import ModelError
 from gibbsite.ground.process import after_fork
 from gibbsite.inputs.column import ATTRIBUTES
+from gibbsite.inputs.compared import comparable
 from gibbsite.programs.jaxpr.compat import CalledAsColumns
 
-as_columns = CalledAsColumns(ATTRIBUTES)
+as_columns = CalledAsColumns(ATTRIBUTES, comparable)
 """A context in which a model's function may be called with the columns of tables."""
 
 _NAME = "_PYRO_STACK"

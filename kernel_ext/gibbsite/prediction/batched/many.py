@@ -13,10 +13,11 @@ from gibbsite.density.model.names import variable_name
 from gibbsite.diagnostics.measures.convergence import all_stats
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.diagnostics.verdict.verdict import Verdict, judged
-from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameError
+from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
+from gibbsite.inputs.tables import missing
 from gibbsite.prediction.asked.arguments import asked_of
 from gibbsite.prediction.batched.classes import Class, Made, Set, classes_of, set_of
 from gibbsite.prediction.batched.lanes import Lane, Lanes, rhats
@@ -346,7 +347,13 @@ def _named(datasets: Any, by: str | None) -> Iterator[tuple[Any, Any, dict[str, 
         whole = nw.from_native(datasets, eager_only=True)
         if by not in whole.columns:
             raise UnknownNameError("column", by, whole.columns)
-        for value in whole[by].unique(maintain_order=True).to_list():
+        values = whole[by].unique(maintain_order=True).to_list()
+        if gaps := sum(map(missing, whole[by].to_list())):
+            raise DataError(
+                f"{by!r} is missing in {gaps} of {len(whole)} rows, which belong to no data set: leave them "
+                f"out, or name them, as with `table.fillna({{{by!r}: 'other'}})`"
+            )
+        for value in values:
             yield value, whole.filter(nw.col(by) == value).to_native(), {}
         return
     if not isinstance(datasets, Mapping | Sequence) or isinstance(datasets, str) or not len(datasets):

@@ -432,13 +432,16 @@ def _check_bounds(array: Any, places: tuple[Any, ...]) -> None:
 class CalledAsColumns:
     """Arrays answer to what columns of tables and NumPy's functions ask arrays for, on threads inside of it.
 
-    `attributes` tells by name what an array has there. A list of numbers is an index, as NumPy has it, and
+    `attributes` tells by name what an array has there, `comparable(array, other, "eq")` what it is compared
+    with in place of another value. A list of numbers is an index, as NumPy has it, and
     NumPy's `argsort` and `take` hand defaults on (`stable=None`, `mode="raise"`) that JAX's methods of that
     name take badly. All other threads see JAX as it is; so does everybody once the last has left.
     """
 
-    def __init__(self, attributes: Mapping[str, Callable[[Any], Any]]):
-        self._attributes = attributes
+    def __init__(
+        self, attributes: Mapping[str, Callable[[Any], Any]], comparable: Callable[[Any, Any, str], Any]
+    ):
+        self._attributes, self._comparable = attributes, comparable
         self._lock, self._inside = threading.Lock(), Counter[int]()
         self._before: list[tuple[type, str, Any]] = []
 
@@ -493,6 +496,17 @@ class CalledAsColumns:
         self._set(_ArrayImpl, "__getitem__", self._of_lists(vars(_ArrayImpl)["__getitem__"]))
         known = vars(_jax.ShapedArray)["_getitem"].__func__
         self._set(_jax.ShapedArray, "_getitem", staticmethod(self._of_lists(known)))
+
+        for how in ("eq", "ne", "lt", "le", "gt", "ge"):
+            self._set(_ArrayImpl, f"__{how}__", self._compared(vars(_ArrayImpl)[f"__{how}__"], how))
+            known = vars(_jax.ShapedArray)[f"_{how}"].__func__
+            self._set(_jax.ShapedArray, f"_{how}", staticmethod(self._compared(known, how)))
+
+    def _compared(self, plain: Callable[[Any, Any], Any], how: str) -> Callable[[Any, Any], Any]:
+        def compare(array: Any, other: Any) -> Any:
+            return plain(array, self._comparable(array, other, how) if self._here() else other)
+
+        return compare
 
     def _of_lists(self, plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def item(array: Any, at: Any) -> Any:

@@ -1,0 +1,155 @@
+"""What columns of categories and dates are compared with: their codes, and days, in place of texts and dates.
+
+Within a model such columns are arrays of numbers, of which `df.kind == kind` with a text is a plain False.
+Which arrays are columns of the model's arguments is known by what they are, as long as they are handed on as
+they came; of others, a comparison with a text is refused.
+"""
+
+import datetime
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from gibbsite.errors import DataError
+from gibbsite.inputs.table import Table
+
+_DATES = (datetime.date, np.datetime64)
+_SINCE = "days since "
+_NUMBERS = (int, float, np.integer, np.floating)
+_OTHERS = ("jax", "jaxlib", "numpy", "numpyro", "pandas")
+_LIBRARIES = (*_OTHERS, "gibbsite")
+_SAID = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+class _Columns(threading.local):
+    """The columns of the model that this thread runs, by what they are."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Any, str, Sequence[str], str]] = {}
+
+
+_columns = _Columns()
+
+
+@contextmanager
+def _known(
+    arguments: Mapping[str, Any], labels: Mapping[str, Sequence[str]], units: Mapping[str, str]
+) -> Any:
+    before = _columns.known
+    found = (part for name, value in arguments.items() for part in _leaves(value, name))
+    now = {id(v): (v, n, labels.get(n, ()), units.get(n, "")) for n, v in found if n in labels or n in units}
+    _columns.known = {**before, **now}
+    try:
+        yield
+    finally:
+        _columns.known = before
+
+
+def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The arrays in an argument, called as `Known` calls them."""
+    inside = value._columns if isinstance(value, Table) else value if isinstance(value, dict) else None
+    if inside is None:
+        yield name, value
+    else:
+        for key, part in inside.items():
+            yield from _leaves(part, f"{name}[{key!r}]")
+
+
+def comparing(
+    fn: Callable[..., Any],
+    signature: Any,
+    labels: Mapping[str, Sequence[str]],
+    units: Mapping[str, str],
+) -> Callable[..., Any]:
+    """`fn` with the columns among its arguments known, where there are some of categories or dates."""
+
+    @wraps(fn)
+    def told(*args: Any, **kwargs: Any) -> Any:
+        with _known(signature.bind(*args, **kwargs).arguments, labels, units):
+            return fn(*args, **kwargs)
+
+    return told
+
+
+def comparable(array: Any, other: Any, how: str) -> Any:
+    """What an array is compared with in place of `other`: its code, or days; else as it is. Raises
+    `DataError` for texts and dates that stand for no number."""
+    held = _columns.known.get(id(array)) if _columns.known else None
+    if held is not None and held[0] is array and isinstance(other, (str, *_NUMBERS, *_DATES)):
+        return _of_column(other, how, *held[1:])
+    dated = isinstance(other, _DATES)
+    if not (dated or isinstance(other, str) or _texts(other)) or _of_libraries():
+        return other
+    what = "the date" if dated else "the text" if isinstance(other, str) else "texts"
+    raise DataError(
+        f"an array is compared with {what} {other!r}, which no number is: columns of categories are codes "
+        "here, and dates are days. Compare the column as it came, `df.kind == kind`, with one text or date "
+        "at a time; or compare codes, `levels(df.kind).index(kind)`"
+    ).at(None, "index-of-another-type")
+
+
+def _texts(other: Any) -> bool:
+    some = isinstance(other, list | tuple | set) and bool(other) and all(isinstance(o, str) for o in other)
+    return some or (isinstance(other, np.ndarray) and other.dtype.kind in "USM")
+
+
+def _of_libraries() -> bool:
+    """Whether a library asks, and not the model."""
+    frame = sys._getframe(2)
+    while frame is not None and _root(frame) in _LIBRARIES:
+        if _root(frame) in _OTHERS[2:]:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _root(frame: Any) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _of_column(other: Any, how: str, name: str, labels: Sequence[str], unit: str) -> Any:
+    """The number that a column's `other` is."""
+    if unit.startswith(_SINCE):
+        return _days(other, name, unit.removeprefix(_SINCE)) if isinstance(other, (str, *_DATES)) else other
+    if not labels:
+        return other
+    text = str(other)
+    if not isinstance(other, str):
+        text = str(int(other)) if not isinstance(other, _DATES) and float(other).is_integer() else text
+        own = isinstance(other, _DATES) or (text in labels and labels.index(text) != other)
+        if not own:
+            return other  # a code
+        raise DataError(
+            f"{name} holds categories ({_some(labels)}), of which the model gets the codes 0, 1, …, and is "
+            f"compared with {text}: with that category, write `{_SAID[how]} {text!r}`; numbers have to be "
+            f"numbers in the table, as with `astype(int)`"
+        ).at(None, "index-of-another-type")
+    told = f"{name} holds categories, of which the model gets the codes"
+    if text not in labels:
+        known = ", ".join(map(repr, labels))
+        raise DataError(f"{told}: none of them is {text!r}; it has {known}").at(None, "index-of-another-type")
+    code = labels.index(text)
+    if how not in ("eq", "ne"):
+        raise DataError(f"{told}: {code} for {text!r}, so write `{name} {_SAID[how]} {code}`").at(
+            None, "index-of-another-type"
+        )
+    return code
+
+
+def _some(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")
+
+
+def _days(other: Any, name: str, since: str) -> float:
+    try:
+        moment = np.datetime64(getattr(other, "to_datetime64", lambda: other)())
+    except ValueError as problem:
+        raise DataError(f"{name} holds dates, and {other!r} is none: write it as '2024-01-31'").at(
+            None, "index-of-another-type"
+        ) from problem
+    return float((moment.astype("M8[us]") - np.datetime64(since).astype("M8[us]")) / np.timedelta64(1, "D"))

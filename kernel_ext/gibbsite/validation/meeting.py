@@ -1,0 +1,82 @@
+"""Columns that are numbered each by itself, and meet: codes of other categories that pick from one vector or
+are compared, and days since other first ones that are compared or subtracted."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gibbsite.density.density import Density
+from gibbsite.errors import DataError
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import (
+    ADDS,
+    COMPARES,
+    CONVERTS,
+    GATHERS,
+    MOVES,
+    PICKS,
+    SELECTS,
+    SUBTRACTS,
+    moved_from,
+    of_kind,
+)
+from gibbsite.programs.jaxpr.source_line import equation_line
+from gibbsite.validation.words import at_place
+
+_CARRIES = MOVES | CONVERTS | SELECTS | ADDS
+
+
+def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: Mapping[str, str]) -> None:
+    """Refuse them; raises `DataError` with both names and the line."""
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    holds: dict[Any, str] = {v: n for v, n in names.items() if n in labels or "since" in units.get(n, "")}
+    picked: dict[Any, str] = {}
+    for eqn in density.closed.jaxpr.eqns if holds else ():
+        read = [holds[v] for v in eqn.invars if not isinstance(v, Literal) and v in holds]
+        if of_kind(eqn, GATHERS) and (name := _held(holds, eqn.invars[1])) in labels:
+            source = moved_from(density.producer, eqn.invars[0], *_MOVED)
+            if not isinstance(source, Literal):
+                key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
+                _check_codes(density, eqn, picked.setdefault(key, name), name, labels)
+        if of_kind(eqn, COMPARES | SUBTRACTS) and len({*read}) == 2:
+            one, other = read
+            if one in labels and other in labels and of_kind(eqn, COMPARES):
+                _check_codes(density, eqn, one, other, labels)
+            elif units.get(one, "") != units.get(other, "") and one not in labels and other not in labels:
+                raise _apart_days(eqn, one, other, units)
+        carried = read if not of_kind(eqn, PICKS) else [n for n in [_held(holds, eqn.invars[0])] if n]
+        if of_kind(eqn, _CARRIES) and len({*carried}) == 1:
+            holds |= dict.fromkeys(eqn.outvars, carried[0])
+
+
+_MOVED = MOVES, CONVERTS
+
+
+def _held(holds: Mapping[Any, str], atom: Any) -> str:
+    return "" if isinstance(atom, Literal) else holds.get(atom, "")
+
+
+def _check_codes(
+    density: Density, eqn: Any, one: str, other: str, labels: Mapping[str, Sequence[str]]
+) -> None:
+    mine, theirs = labels[one], labels[other]
+    both = [t for t in mine if t in theirs]
+    wrong = [t for t in both if mine.index(t) != theirs.index(t)]
+    if not wrong:
+        return
+    place = equation_line(eqn)
+    every = f"every = sorted({{*{one}, *{other}}})"
+    raise DataError(
+        f"{one} and {other}{at_place(place)} are numbered each by its own categories: {wrong[0]!r} is "
+        f"{mine.index(wrong[0])} in {one} and {theirs.index(wrong[0])} in {other}, and they mean one "
+        f"vector's elements, or are compared, here. Give both the same categories: `{every}`, and "
+        f"`pd.Categorical({one}, every)` for either"
+    ).at(place, "index-of-another-type")
+
+
+def _apart_days(eqn: Any, one: str, other: str, units: Mapping[str, str]) -> DataError:
+    place = equation_line(eqn)
+    return DataError(
+        f"{one} and {other}{at_place(place)} are counted from days of their own ({units[one]}, "
+        f"{units[other]}), and meet here. Compute with them before, where they are dates: "
+        f"`({one} - {other}).dt.days`"
+    ).at(place, "index-of-another-type")
