@@ -66,7 +66,7 @@ def test_no_number_is_no_count_of_zero(fn):
 @pytest.mark.filterwarnings("error")
 def test_rows_that_stand_for_themselves_are_not_told():
     run = gb.model(yes, TABLE, False).sample(draws=50, warmup=100, chains=2, seed=1)
-    assert run.predict(pd.DataFrame({"age": [55.0], "x": [0.0]})).note == "1 new rows"
+    assert run.predict(pd.DataFrame({"age": [55.0], "x": [0.0]})).note == "1 new row"
     run.predict(do={"age": 55.0})
     run.effects("age", [30.0, 55.0])
     run = gb.model(lagged, AGE, AGE).sample(draws=50, warmup=100, chains=2, seed=1)

@@ -167,7 +167,6 @@ def test_what_is_one_structures_own_is_told():
         lambda: model.observed,
         lambda: model.check(seconds=1),
         lambda: model.many([{"y": 1.0}]),
-        lambda: model.predict(draws=3),
     )
     for ask in asked:
         with pytest.raises(ModelError, match=r"changes with K: model.structure\(…\)"):

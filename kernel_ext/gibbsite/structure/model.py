@@ -30,6 +30,8 @@ _SHOWN = 3
 
 _OF_STRUCTURE = ("loop-without-end", "decided-through-jax", "sampled-twice")
 """Headings of errors that only some structure has: of others, that a value was asked for is told first."""
+_OF_DATA = ("nan-in-a-covariate", "no-numbers", "index-of-another-type")
+"""Of data, whatever the structure is."""
 
 
 class Unprepared:
@@ -94,8 +96,8 @@ class Changing:
                     f"{told}'). Leave their rows out, as with `df.dropna()`: what becomes of missing values "
                     "can be said of a model of one structure alone, and Python asks here for what is drawn"
                 ).at(problem.place, problem.entry, problem.part) from problem
-            own = isinstance(problem, WordError | DataError)
-            if refused is None or problem.entry in _OF_STRUCTURE or own:
+            whatever = problem.entry in (*_OF_STRUCTURE, *_OF_DATA) or isinstance(problem, WordError)
+            if refused is None or whatever:
                 raise
             raise refused from problem
 

@@ -262,9 +262,9 @@ def check_categories(density: Density, labels: Mapping[str, Sequence[str]]) -> N
     """Refuse codes of categories as the data of a distribution of amounts or counts; raises `DataError`."""
     names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     for site, atom in density.outputs["observed"].items():
-        name = names.get(plain_source(density, atom))
+        name = names.get(plain_source(density, atom), "")
         one = density.sites[site]
-        if name is not None and name in labels and not _of_codes(one, len(labels[name])):
+        if name in labels and not _of_codes(one, len(labels[name])):
             first = ", ".join(map(repr, labels[name][:3]))
             raise DataError(
                 f"the data of {site!r}{at_line(one)} are categories ({first}, …), of which the "
