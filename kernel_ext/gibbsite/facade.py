@@ -441,11 +441,15 @@ class Model(Live):
         return of_runs.many(self, datasets, by, self.with_data, options)
 
     def with_data(self, args: tuple, kwargs: Mapping[str, Any], fn: Callable | None = None) -> "Model":
-        """This model, or another function in its place, with other arguments: codes mean what they do here,
-        and the schedule is this one's."""
+        """This model, or another function in its place, with other arguments: numbers in place of categories
+        and dates mean what they do here, and the schedule is this one's."""
         own = self.analysis
         found = analysed(fn or own.fn, args, kwargs, name=own.name, check_values=own.checked)
-        found.known.labels.update({n: texts for n, texts in self.labels.items() if " of " not in n})
+        for name, texts in self.labels.items():
+            if " of " not in name:
+                found.known.labels.setdefault(name, texts)
+        for name, unit in own.known.units.items():
+            found.known.units.setdefault(name, unit)
         return Model(found, self._source).with_schedule(self.execution.asked)
 
     def check(self, seconds: float = 60, *, seed: int = 0, wait: bool = True, on: Any = None) -> "Check":

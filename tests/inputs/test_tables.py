@@ -483,6 +483,37 @@ def test_columns_that_meet_are_numbered_alike(use):
     assert gb.model(apart, frame).observed["y"].shape == (8,)
 
 
+def test_rows_of_another_table_are_picked_by_their_own_names():
+    """Codes are in the order of the alphabet, and rows as they stand."""
+    rows = pd.DataFrame({"county": list("XYZXYZXY"), "y": Y[:8]})
+    counties = pd.DataFrame({"county": list("ZXY"), "u": [3.0, 1.0, 2.0]})
+
+    def model(df, c):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * c["u"][df["county"]], 1.0), obs=df["y"])
+
+    told = r"'X' is 0, and row 0 of c is 'Z': .*pd.Categorical\(df\['county'\], c\['county'\]\)"
+    with pytest.raises(DataError, match=told):
+        gb.model(model, rows, counties)
+    exact = stats.norm(0, 1).logpdf(0.7)
+    exact += stats.norm(0.7 * rows.county.map({"X": 1, "Y": 2, "Z": 3}), 1).logpdf(rows.y).sum()
+    state = {"b": jnp.asarray(0.7)}
+    alike = rows.assign(county=pd.Categorical(rows.county, counties.county))
+    for one, other in ((rows, counties.sort_values("county")), (alike, counties)):
+        np.testing.assert_allclose(gb.model(model, one, other).density.log_joint(state), exact, rtol=1e-5)
+
+
+def test_coordinates_in_another_order_are_told():
+    def model(x, y):
+        numpyro.sample("y", dist.Normal(x * numpyro.sample("b", dist.Normal(0, 1)), 1.0), obs=y)
+
+    x = xr.DataArray([1.0, 2.0, 3.0], dims="site", coords={"site": list("abc")})
+    y = xr.DataArray([1.0, 2.0, 3.0], dims="site", coords={"site": list("cab")})
+    (note,) = gb.model(model, x, y).notes
+    assert "have the same site in another order" in note
+    assert not gb.model(model, x, y.sel(site=x.site)).notes
+
+
 def test_what_is_missing_and_compared_is_told():
     x = np.array([1.0, np.nan, 3.0, 4.0])
 

@@ -170,3 +170,17 @@ def test_rows_of_no_data_set_are_refused():
     )
     with pytest.raises(DataError, match="'of' is missing in 1 of 6 rows"):
         gb.model(towns, whole[["town", "y"]]).many(whole, by="of", draws=20)
+
+
+def grown(df):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(b * df["day"] / 10, 1.0), obs=df["y"])
+
+
+def test_dates_of_many_are_counted_from_the_models_own_day():
+    days = pd.date_range("2024-03-01", periods=8)
+    whole = pd.DataFrame({"day": days, "of": list("aabbaabb"), "y": RNG.normal(size=8)})
+    found = gb.model(grown, whole[["day", "y"]]).many(whole, by="of", draws=60, chains=2)
+    new = pd.DataFrame({"day": pd.to_datetime(["2024-03-11"])})
+    expected = found.runs["b"].predict(new).expected["y"][..., 0]
+    np.testing.assert_allclose(expected, found.runs["b"].draws["b"], rtol=1e-5)

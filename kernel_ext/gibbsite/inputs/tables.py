@@ -342,6 +342,7 @@ def order_notes(known: Known) -> tuple[str, ...]:
                 f"{other} and {name} have the same row labels in another order, and rows are taken as they "
                 f"stand: if they belong together by label, `{name}.loc[{other}.index]` brings them in order"
             )
+    notes += _coordinate_notes(known)
     for column, texts in known.labels.items():
         table = column.partition("[")[0]
         for name, there in labelled.items():
@@ -354,6 +355,21 @@ def order_notes(known: Known) -> tuple[str, ...]:
                     f"`pd.Categorical({column}, {name}.index)`"
                 )
     return tuple(notes)
+
+
+def _coordinate_notes(known: Known) -> Iterator[str]:
+    """The same of arrays with coordinates, which xarray would bring together by these."""
+    first: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for called, texts in known.labels.items():
+        dim, of, name = called.partition(" of ")
+        if not of or dim == "index":
+            continue
+        other, there = first.setdefault(dim, (name, texts))
+        if there != texts and set(there) == set(texts) and len(there) == len(texts):
+            yield (
+                f"{other} and {name} have the same {dim} in another order, and are taken as they stand: "
+                f"`{name}.sel({dim}={other}.{dim})` brings them in order"
+            )
 
 
 def _from_xarray(value: Any, name: str, known: Known) -> Any:

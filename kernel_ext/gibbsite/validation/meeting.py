@@ -4,6 +4,8 @@ are compared, and days since other first ones that are compared or subtracted.""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from gibbsite.density.density import Density
 from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
@@ -34,6 +36,8 @@ def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: 
         read = [holds[v] for v in eqn.invars if not isinstance(v, Literal) and v in holds]
         if of_kind(eqn, GATHERS) and (name := _held(holds, eqn.invars[1])) in labels:
             source = moved_from(density.producer, eqn.invars[0], *_MOVED)
+            if source in names:
+                _check_rows(density, eqn, names[source], name, labels)
             if not isinstance(source, Literal):
                 key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
                 _check_codes(density, eqn, picked.setdefault(key, name), name, labels)
@@ -53,6 +57,30 @@ _MOVED = MOVES, CONVERTS
 
 def _held(holds: Mapping[Any, str], atom: Any) -> str:
     return "" if isinstance(atom, Literal) else holds.get(atom, "")
+
+
+def _check_rows(
+    density: Density, eqn: Any, column: str, name: str, labels: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse codes that pick rows of a table which its own column calls otherwise."""
+    table, _, mine = column.partition("[")
+    if not mine or name.partition("[")[0] == table:
+        return
+    given = dict(zip(density.arguments.names, density.arguments.given, strict=True))
+    for key, texts in labels.items():
+        codes = np.asarray(given.get(key, ()))
+        if key.partition("[")[0] != table or codes.dtype.kind not in "iu" or len(codes) != len(texts):
+            continue
+        rows = [texts[k] for k in codes.tolist()]
+        if len({*rows}) != len(rows) or not {*labels[name]} <= {*rows}:
+            continue
+        if wrong := next(((k, t) for k, t in enumerate(labels[name]) if rows[k] != t), None):
+            place = equation_line(eqn)
+            raise DataError(
+                f"{column} is picked by {name}{at_place(place)}, of which {wrong[1]!r} is {wrong[0]}, and "
+                f"row {wrong[0]} of {table} is {rows[wrong[0]]!r}: number the categories as the rows are, by "
+                f"`pd.Categorical({name}, {key})`"
+            ).at(place, "index-of-another-type")
 
 
 def _check_codes(
