@@ -6,7 +6,7 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gibbsite.errors import DataError, OptionError, UnknownNameError
+from gibbsite.errors import CheckpointError, DataError, OptionError, UnknownNameError
 from helpers.executors import Here
 
 RNG = np.random.default_rng(5)
@@ -37,13 +37,15 @@ def agrees(draws, part):
 
 
 @pytest.mark.parametrize("schedule", [None, pytest.param("NUTS b", marks=pytest.mark.slow)])
-def test_each_data_set_has_its_own_posterior(schedule):
+def test_each_data_set_has_its_own_posterior(schedule, tmp_path):
     parts = [table(n, f"s{i}") for i, n in enumerate([12, 12, 9, 15, 15, 4])]
     model = gb.model(line, parts[0])
     model = model if schedule is None else model.with_schedule(schedule)
     found = model.many(pd.concat(parts), by="store", draws=1000, chains=2)
     assert found.note.startswith("6 together")
     assert "do not count" in found.note
+    with pytest.raises(CheckpointError, match="no state to go on from"):
+        found.runs["s5"].save(tmp_path / "run")
     assert list(found.runs) == [f"s{i}" for i in range(6)]
     for i, part in enumerate(parts):
         agrees(found.draws["b"][i], part)

@@ -96,6 +96,12 @@ class Run(Looking):
         with self._lock:  # the sampling thread waits at the end of its chunk: state and draws fit
             state = self._saved_state if self._state is None else checkpoint.pack(self._state)
             if state is None:
+                if self.kept.sampled.steps:
+                    raise CheckpointError(
+                        "this run was made beside those of longer data, whose program it shares, and has no "
+                        "state to go on from: sample its model, run.model.sample(draws=…), or keep "
+                        "run.to_datatree()"
+                    )
                 raise CheckpointError(
                     "the run has not begun yet: there is nothing to save before its first chunk"
                 )
