@@ -545,6 +545,23 @@ def test_an_order_that_nobody_gave_is_told():
     assert [n for n in gb.model(model, pd.Series(["8", "9", "10"])).notes if "alphabet" in n]
 
 
+def test_steps_in_the_order_of_the_alphabet_are_told():
+    months = pd.Series(["Jan", "Feb", "Mar", "Apr"] * 2)
+
+    def walk(month, y):
+        level = numpyro.sample("level", dist.GaussianRandomWalk(1.0, 4))
+        numpyro.sample("y", dist.Normal(level[month], 1.0), obs=y)
+
+    def groups(month, y):
+        level = numpyro.sample("level", dist.Normal(0, 1).expand([4]))
+        numpyro.sample("y", dist.Normal(level[month], 1.0), obs=y)
+
+    (note,) = gb.model(walk, months, Y[:8]).notes
+    assert "month picks steps of level" in note and "'Apr', 'Feb', 'Jan'" in note
+    ordered = pd.Series(pd.Categorical(months, ["Jan", "Feb", "Mar", "Apr"]))
+    assert not gb.model(walk, ordered, Y[:8]).notes and not gb.model(groups, months, Y[:8]).notes
+
+
 def test_one_answer_alone_is_no_code():
     def model(y):
         numpyro.sample("y", dist.Bernoulli(numpyro.sample("p", dist.Beta(1, 1))), obs=y)

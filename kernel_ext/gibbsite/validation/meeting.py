@@ -1,7 +1,7 @@
 """Columns that are numbered each by itself, and meet: codes of other categories that pick from one vector or
 are compared, and days since other first ones that are compared or subtracted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,26 +30,61 @@ _CARRIES = MOVES | CONVERTS | SELECTS | ADDS
 def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: Mapping[str, str]) -> None:
     """Refuse them; raises `DataError` with both names and the line."""
     names = dict(zip(density.data_vars, density.arguments.names, strict=True))
-    holds: dict[Any, str] = {v: n for v, n in names.items() if n in labels or "since" in units.get(n, "")}
+    holds = _holding(density, {v: n for v, n in names.items() if n in labels or "since" in units.get(n, "")})
     picked: dict[Any, str] = {}
+    for eqn, source, name in _picks(density, holds, labels):
+        if source in names:
+            _check_rows(density, eqn, names[source], name, labels)
+        key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
+        _check_codes(eqn, picked.setdefault(key, name), name, labels)
     for eqn in density.closed.jaxpr.eqns if holds else ():
-        read = [holds[v] for v in eqn.invars if not isinstance(v, Literal) and v in holds]
-        if of_kind(eqn, GATHERS) and (name := _held(holds, eqn.invars[1])) in labels:
-            source = moved_from(density.producer, eqn.invars[0], *_MOVED)
-            if source in names:
-                _check_rows(density, eqn, names[source], name, labels)
-            if not isinstance(source, Literal):
-                key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
-                _check_codes(density, eqn, picked.setdefault(key, name), name, labels)
+        read = [n for v in eqn.invars if (n := _held(holds, v))]
         if of_kind(eqn, COMPARES | SUBTRACTS) and len({*read}) == 2:
             one, other = read
             if one in labels and other in labels and of_kind(eqn, COMPARES):
-                _check_codes(density, eqn, one, other, labels)
+                _check_codes(eqn, one, other, labels)
             elif units.get(one, "") != units.get(other, "") and one not in labels and other not in labels:
                 raise _apart_days(eqn, one, other, units)
-        carried = read if not of_kind(eqn, PICKS) else [n for n in [_held(holds, eqn.invars[0])] if n]
-        if of_kind(eqn, _CARRIES) and len({*carried}) == 1:
-            holds |= dict.fromkeys(eqn.outvars, carried[0])
+
+
+def step_notes(
+    density: Density, labels: Mapping[str, Sequence[str]], alphabetical: Collection[str]
+) -> Iterator[str]:
+    """A sentence for each latent of steps in an order that categories pick from, in that of the alphabet."""
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    sorts = {n: t for n, t in labels.items() if n in alphabetical and len(t) > 2}
+    holds = _holding(density, {v: n for v, n in names.items() if n in sorts})
+    latents = {v: n for n, v in density.latent_vars.items()}
+    for _, source, name in _picks(density, holds, sorts):
+        site = density.sites.get(latents.get(source, ""))
+        if site is not None and (site.in_scan or "Walk" in site.fn_name or "AutoRegressive" in site.fn_name):
+            yield (
+                f"{name} picks steps of {site.name}, one after another, in the order of the alphabet, "
+                f"{', '.join(map(repr, sorts[name][:3]))}, …: where another is meant, "
+                f"`pd.Categorical({name}, [{sorts[name][1]!r}, …], ordered=True)` gives it"
+            )
+
+
+def _holding(density: Density, columns: Mapping[Any, str]) -> dict[Any, str]:
+    """What holds the numbers of one of the `columns`, moved or shifted."""
+    holds = dict(columns)
+    for eqn in density.closed.jaxpr.eqns if holds else ():
+        read = eqn.invars[:1] if of_kind(eqn, PICKS) else eqn.invars
+        carried = {n for v in read if (n := _held(holds, v))}
+        if of_kind(eqn, _CARRIES) and len(carried) == 1:
+            holds |= dict.fromkeys(eqn.outvars, carried.pop())
+    return holds
+
+
+def _picks(
+    density: Density, holds: Mapping[Any, str], labels: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[Any, Any, str]]:
+    """Every gather by the codes of one column: the equation, what is picked from, and the column."""
+    for eqn in density.closed.jaxpr.eqns if holds else ():
+        if of_kind(eqn, GATHERS) and (name := _held(holds, eqn.invars[1])) in labels:
+            source = moved_from(density.producer, eqn.invars[0], *_MOVED)
+            if not isinstance(source, Literal):
+                yield eqn, source, name
 
 
 _MOVED = MOVES, CONVERTS
@@ -83,9 +118,7 @@ def _check_rows(
             ).at(place, "index-of-another-type")
 
 
-def _check_codes(
-    density: Density, eqn: Any, one: str, other: str, labels: Mapping[str, Sequence[str]]
-) -> None:
+def _check_codes(eqn: Any, one: str, other: str, labels: Mapping[str, Sequence[str]]) -> None:
     mine, theirs = labels[one], labels[other]
     both = [t for t in mine if t in theirs]
     wrong = [t for t in both if mine.index(t) != theirs.index(t)]
