@@ -148,27 +148,25 @@ def decided_by_both(y):
 def test_the_prior_over_structures_is_drawn_from():
     """Parents of what decides are as they are where it is so: sums beside NumPy's of the same program."""
     model = gb.model(decided_by_both, Y)
-    found = model.predict(draws=400, seed=2)
+    found = model.predict(draws=150, seed=2)
     assert found.facts.group == "prior_predictive" and "the prior, before any data" in found.note
     rng, many = np.random.default_rng(0), 200_000
     p = rng.beta(2, 5, many)
     k, x = rng.random(many) < p, rng.normal(size=many)
     exact = k * 3 * p + (x > 0.5) * 5 + (x + p > 1) * 20 * p
     mean = found.expected["y"][0, :, 0]
-    assert abs(mean.mean() - exact.mean()) < 4 * exact.std() / 20
-    assert abs(np.mean(mean < 0.01) - np.mean(exact < 0.01)) < 4 * 0.5 / 20
+    assert abs(mean.mean() - exact.mean()) < 4 * exact.std() / 150**0.5
+    assert abs(np.mean(mean < 0.01) - np.mean(exact < 0.01)) < 4 * 0.5 / 150**0.5
     own = found.known["p"][0]
     both = np.cov(own, mean)[0, 1] / (own.std() * mean.std())
-    assert abs(both - np.corrcoef(p, exact)[0, 1]) < 4 / 20
-    assert found.draws["y"].shape == (1, 400, len(Y))
-    again = model.predict(draws=400, seed=2)
-    np.testing.assert_array_equal(found.draws["y"], again.draws["y"])
+    assert abs(both - np.corrcoef(p, exact)[0, 1]) < 4 / 150**0.5
+    assert found.draws["y"].shape == (1, 150, len(Y))
 
 
 def test_priors_are_checked_and_decisions_are_no_factors_beside(run):
-    told = str(gb.model(decided_by_both, Y).checks(draws=60))
-    assert "60 replicates" in told and "factor" not in told
-    before = run.checks(prior=True, draws=60)
+    told = str(gb.model(decided_by_both, Y).checks(draws=20))
+    assert "20 replicates" in told and "factor" not in told
+    before = run.checks(prior=True, draws=20)
     assert before.before is not None and before.before.shape[1] == len(Y)
     assert 0 < run.to_datatree().attrs["sampling_time"] < run.elapsed
 

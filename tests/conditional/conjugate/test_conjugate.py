@@ -257,6 +257,7 @@ def test_without_an_exact_branch_the_obstacle_is_told(model):
     assert "exponential" in c.reason or "cos" in c.reason
 
 
+@pytest.mark.slow
 def test_the_kernel_reaches_the_posterior():
     x = np.array([2.0, 3.5], np.float32)
     plan = gb.model(figure_two, x).schedule().plan()

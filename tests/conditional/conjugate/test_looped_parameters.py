@@ -16,7 +16,9 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n == "Beta" else ()) for n in FAMILIES]
+)
 def test_the_group_is_conjugate_and_right(name):
     prior, likelihood, y = FAMILIES[name]
 
