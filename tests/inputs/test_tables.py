@@ -403,12 +403,16 @@ REFUSED = {
         lambda df: df["kind"] == "".join("zz"),
         "none of them is 'zz'; it has 'a'",
     ),
-    "an order": (lambda df: df["kind"] >= "".join("b"), "1 for 'b', so write `.* >= 1`"),
-    "an order of a literal": (lambda df: df["kind"] >= "b", "1 for 'b', so write `.* >= 1`"),
+    "an order": (lambda df: df["kind"] >= "".join("b"), "1 for 'b', so write `>= 1`"),
+    "an order of a literal": (lambda df: df["kind"] >= "b", "1 for 'b', so write `>= 1`"),
     "an element": (lambda df: df["kind"][2] == "".join("b"), "compared with the text 'b'"),
     "numbers": (lambda df: df["y"] == "".join("1"), "compared with the text '1'"),
     "no date": (lambda df: df["when"] == "".join("soon"), "'soon' is none"),
     "several": (lambda df: df["kind"] == ["a", "b"], "compared with texts"),
+    "one of several": (
+        lambda df: df["kind"] in ("a", "b"),
+        r"compare with each, `\(df\['kind'\] == 'a'\) \|",
+    ),
     "a date of numbers": (lambda df: df["y"] > pd.Timestamp("2024-01-01"), "compared with the date"),
 }
 

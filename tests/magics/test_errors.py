@@ -186,7 +186,7 @@ CASES = [
     ("unknown-column", "parts, y", "a ~ Normal(0, 1)\ny ~ Normal(a * parts['yy'], 1)", "parts['yy']",
      "'parts' has no entry 'yy'; it has 'y'; did you mean 'y'"),
     ("index-of-another-type", "kinds", "a ~ Normal(0, 1)\nkinds.y ~ Normal(a * (kinds.k < 'q'), 1)",
-     "kinds.k < 'q'", r"1 for 'q', so write `kinds.k < 1`"),
+     "kinds.k < 'q'", r"1 for 'q', so write `< 1`"),
     ("index-of-another-type", "kinds", "a ~ Normal(0, 1)\nw = 'x' == kinds['k']\nkinds.y ~ Normal(a * w, 1)",
      "'x' == kinds['k']", "none of them is 'x'; it has 'p', 'q'"),
     ("no-numbers", "pair", "a ~ Normal(0, 1)\npair ~ Normal(a, 1)", "pair",

@@ -6,6 +6,7 @@ they came; of others, a comparison with a text is refused.
 """
 
 import datetime
+import dis
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,6 +82,11 @@ def comparable(array: Any, other: Any, how: str) -> Any:
     `DataError` for texts and dates that stand for no number."""
     held = _columns.known.get(id(array)) if _columns.known else None
     if held is not None and held[0] is array and isinstance(other, (str, *_NUMBERS, *_DATES)):
+        if isinstance(other, str) and _one_of_several():
+            raise DataError(
+                f"{held[1]} holds many values, of which `in` asks as if they were one: compare with each, "
+                f"`({held[1]} == {other!r}) | …`"
+            ).at(None, "index-of-another-type")
         return _of_column(other, how, *held[1:])
     dated = isinstance(other, _DATES)
     if not (dated or isinstance(other, str) or _texts(other)) or _of_libraries():
@@ -106,6 +112,14 @@ def _of_libraries() -> bool:
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def _one_of_several() -> bool:
+    """Whether the model asks by `in`."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and _root(frame) in _LIBRARIES:
+        frame = frame.f_back
+    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "CONTAINS_OP"
 
 
 def _root(frame: Any) -> str:
@@ -135,7 +149,7 @@ def _of_column(other: Any, how: str, name: str, labels: Sequence[str], unit: str
         raise DataError(f"{told}: none of them is {text!r}; it has {known}").at(None, "index-of-another-type")
     code = labels.index(text)
     if how not in ("eq", "ne"):
-        raise DataError(f"{told}: {code} for {text!r}, so write `{name} {_SAID[how]} {code}`").at(
+        raise DataError(f"{told}: {code} for {text!r}, so write `{_SAID[how]} {code}`").at(
             None, "index-of-another-type"
         )
     return code

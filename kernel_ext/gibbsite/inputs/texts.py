@@ -1,9 +1,9 @@
 """What a model asks of a column's categories: answered from its labels, since the model gets codes.
 
-`df.kind == "rural"` is a plain False between an array and a text, `plate("shop", df.shop)` and
-`df.shop.nunique()` have no meaning for a traced array. All of them are known when the model is made, so they
-stand in the function's code as constants: the code is changed and not the source, which cells and files have
-in different forms. Looked at are expressions that name the column, as the source has them.
+`plate("shop", df.shop)` and `df.shop.nunique()` have no meaning for a traced array. They are known when the
+model is made, so they stand in the function's code as constants: the code is changed and not the source,
+which cells and files have in different forms. Looked at are calls that name the column, as the source has
+them.
 """
 
 import ast
@@ -15,23 +15,18 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from gibbsite.errors import DataError
 from gibbsite.inputs.compared import comparing
 
 _plain: "WeakKeyDictionary[Any, Any]" = WeakKeyDictionary()
 _Span = tuple[int, int, int, int]  # line and column where an expression begins, and where it ends
-_NOTHING = object()
 
 
 def with_categories(
     fn: Callable[..., Any], labels: Mapping[str, Sequence[str]], units: Mapping[str, str]
 ) -> Callable[..., Any]:
-    """The model function with the codes of texts that columns are compared with, how many categories there
-    are where a plate's size is a column or `.nunique()` is asked, and `levels(column)`; `units` are those of
-    dates.
-
-    Raises `DataError` for a text that is none of the categories, and for what cannot be told as one code.
-    """
+    """The model function with how many categories there are where a plate's size is a column or `.nunique()`
+    is asked, `levels(column)`, and columns that are compared with texts and dates (`comparing`); `units` are
+    those of dates."""
     labels = {n: texts for n, texts in labels.items() if " of " not in n.partition("[")[0]}  # not of rows
     if isinstance(fn, MethodType):
         return MethodType(with_categories(fn.__func__, labels, units), fn.__self__)
@@ -60,24 +55,18 @@ def _answered(code: CodeType, labels: Mapping[str, Sequence[str]]) -> CodeType:
     inner = tuple(_answered(c, labels) if isinstance(c, CodeType) else c for c in code.co_consts)
     if any(new is not old for new, old in zip(inner, code.co_consts, strict=True)):
         code = code.replace(co_consts=inner)
-    for span, piece, tree in _expressions(code):
-        question = _comparison if isinstance(tree, ast.Compare) else _count
-        for node, value, refused in question(tree, labels):
-            new = None if value is _NOTHING else _with_constant(code, _of(node, span), value)
-            if new is not None:
-                code = new
-            elif refused:
-                where = (code.co_filename, span[0])
-                raise DataError(refused).at(where, "index-of-another-type", piece)
+    for span, tree in _expressions(code):
+        for node, value in _count(tree, labels):
+            code = _with_constant(code, _of(node, span), value) or code
     return code
 
 
-def _expressions(code: CodeType) -> Iterator[tuple[_Span, str, ast.expr]]:
-    """Place, text and tree of the comparisons and calls of a function."""
+def _expressions(code: CodeType) -> Iterator[tuple[_Span, ast.Call]]:
+    """Place and tree of the calls of a function."""
     seen: set[_Span] = set()
     for step in dis.get_instructions(code):
         at = step.positions
-        if not step.opname.startswith(("COMPARE_OP", "CONTAINS_OP", "CALL")) or at is None:
+        if not step.opname.startswith("CALL") or at is None:
             continue
         if None in (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset):
             continue
@@ -95,8 +84,8 @@ def _expressions(code: CodeType) -> Iterator[tuple[_Span, str, ast.expr]]:
             ).body  # in parentheses, which it stood in if it goes on
         except SyntaxError:
             continue
-        if isinstance(tree, ast.Call) or (isinstance(tree, ast.Compare) and len(tree.ops) == 1):
-            yield span, piece, tree
+        if isinstance(tree, ast.Call):
+            yield span, tree
 
 
 def _of(node: ast.expr, span: _Span) -> _Span:
@@ -110,36 +99,23 @@ def _of(node: ast.expr, span: _Span) -> _Span:
     return first, column(node.lineno, node.col_offset), last, column(end_line, end)
 
 
-def _comparison(test: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tuple[ast.expr, Any, str]]:
-    """The text in a comparison of a column, its code, and what to say where it cannot be had."""
-    for one, other in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
-        name, texts = _argument(one), _texts(other)
-        if name not in labels or not texts:
-            continue
-        known = labels[name]
-        alone = isinstance(other, ast.Constant) and isinstance(test.ops[0], ast.Eq | ast.NotEq)
-        value = known.index(texts[0]) if alone and texts[0] in known else _NOTHING
-        told = f"{name} holds categories, of which the model gets the codes"
-        yield other, value, f"{told}: {_cure(test, one, texts, known)}"
-
-
-def _count(call: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tuple[ast.expr, Any, str]]:
+def _count(call: Any, labels: Mapping[str, Sequence[str]]) -> Iterator[tuple[ast.expr, Any]]:
     """What a call asks of a column's categories, and the answer."""
     fn, called = call.func, _called(call)
     if called == "nunique" and isinstance(fn, ast.Attribute) and not (call.args or call.keywords):
         if (known := labels.get(_argument(fn.value))) is not None:
-            yield call, len(known), ""
+            yield call, len(known)
     elif _is_levels(call) and len(call.args) == 1:
         if (known := labels.get(_argument(call.args[0]))) is not None:
-            yield call, tuple(known), ""
+            yield call, tuple(known)
     elif called == "len" and len(call.args) == 1:
         if (known := labels.get(_of_categories(call.args[0]))) is not None:
-            yield call, len(known), ""
+            yield call, len(known)
     elif called == "plate":
         for size in [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "size")]:
             of = size.args[0] if isinstance(size, ast.Call) and len(size.args) == 1 else size
             if (known := labels.get(_argument(of))) is not None and (of is size or _is_levels(size)):
-                yield size, len(known), ""
+                yield size, len(known)
 
 
 def _called(call: ast.Call) -> str:
@@ -189,23 +165,3 @@ def _argument(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{node.value.id}[{node.attr!r}]"
     return ast.unparse(node)
-
-
-def _texts(node: ast.expr) -> list[str]:
-    parts = node.elts if isinstance(node, ast.List | ast.Tuple | ast.Set) else [node]
-    return [p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)]
-
-
-_SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.NotEq: "!="}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
-def _cure(test: ast.Compare, one: ast.expr, texts: Sequence[str], known: Sequence[str]) -> str:
-    if unknown := [t for t in texts if t not in known]:
-        return f"none of them is {unknown[0]!r}; it has {', '.join(map(repr, known))}"
-    codes = [f"{known.index(t)} for {t!r}" for t in texts]
-    sign = _SIGNS.get(type(test.ops[0]), "==")
-    sign = sign if one is test.left else _TURNED.get(sign, sign)
-    if len(texts) > 1:
-        return f"compare with them, {', '.join(codes)}"
-    return f"{codes[0]}, so write `{ast.unparse(one)} {sign} {known.index(texts[0])}`"
