@@ -1,5 +1,6 @@
 """From what is wrong with a run to its cure, in the output where it is seen; on with it by a button."""
 
+import pytest
 from helpers.pages.graph_page import Graph
 
 GRAPH = "[...(globalThis.__gibbsiteDocuments ?? [])].filter(d => d.get_model_by_name('graph')).at(-1)"
@@ -8,6 +9,7 @@ RUNS = "import gibbsite\ngibbsite.runs()"
 LOAD = """
 %load_ext gibbsite
 import numpy as np
+import pytest
 y = np.array([28., 8, -3, 7, -1, 1, 18, 12]); s = np.array([15., 10, 16, 11, 9, 11, 10, 18])
 """
 SCHOOLS = """
@@ -23,6 +25,7 @@ CENTRED = (
 )
 
 
+@pytest.mark.slow
 def test_a_cure_is_tried_beside_the_run_compared_and_written_and_the_run_goes_on(lab):
     lab.write("cures.ipynb", LOAD, SCHOOLS, CENTRED, RUNS)
     lab.open("cures.ipynb")

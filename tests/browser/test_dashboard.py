@@ -147,6 +147,7 @@ def test_kernel_interrupt_ends_the_run_with_its_draws(lab):
     lab.assert_quiet()
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_and_a_reload_in_mid_run_brings_the_dashboard_back(lab):
     second = BACKGROUND.replace("run =", "other =").replace("(run,", "(other,").replace("seed=0", "seed=1")
     prepare(lab, "two.ipynb", BACKGROUND, second)

@@ -305,6 +305,7 @@ def test_a_distribution_that_nothing_was_asked_of_is_not_called_right():
     assert found is not None and (found.state, found.text) == ("open", "no time was left")
 
 
+@pytest.mark.slow
 def test_places_are_where_chains_get_to_when_no_draw_of_the_statements_is_possible():
     """Forty counts of which any that is not zero needs its indicator: all at once hardly any draw has."""
     seen = np.array([0, 3, 1, 4, 2] * 8)

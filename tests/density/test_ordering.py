@@ -92,6 +92,7 @@ def coins(heads):
         numpyro.sample("heads", dist.Binomial(10, p[z]), obs=heads)
 
 
+@pytest.mark.slow
 def test_shares_in_order_have_the_moments_of_quadrature():
     grid = (np.arange(400) + 0.5) / 400
     low, high = np.meshgrid(grid, grid, indexing="ij")

@@ -90,6 +90,7 @@ def student(case, model):
     return at
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["regression", pytest.param("precisions", marks=pytest.mark.slow)])
 def test_a_shared_scale_goes_with_its_gaussians(name):
     case = SCALED[name]
@@ -402,6 +403,7 @@ def loose(y):
         S("y", dist.Normal(m * z, jnp.sqrt(1 / (a * b))), obs=y)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_integrated_out_says_why():
     y = noise(12).astype(np.float32)
     heavy, apart = gb.model(mixed, y), gb.model(loose, y)
@@ -434,6 +436,7 @@ def test_what_cannot_be_integrated_out_says_why():
             ask({"a": 1.0, "b": 1.0, "z": np.zeros(12, int)})
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["walk", "dynamic_regression"])
 def test_what_the_sites_were_is_in_no_draw_and_no_density(name):
     """It says where means are looked for."""
@@ -460,6 +463,7 @@ def test_what_the_sites_were_is_in_no_draw_and_no_density(name):
             np.testing.assert_array_equal(gone[n], again[n])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["walk", pytest.param("crossed", marks=pytest.mark.slow)])
 def test_single_precision_keeps_six_digits(name):
     """Also where innovations, or the noise, are a thousandth of what surrounds them, and where it is known
@@ -507,6 +511,7 @@ def test_exposures_of_zero_have_slopes(beta):
     np.testing.assert_allclose([kernels, public], slope, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_coefficients_that_are_written_one_by_one_go_with_their_scale():
     """Statements that are alike are one site where single conditionals are derived, and three here; one that
     the scale does not share is found among them."""

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 from gibbsite.elimination import CHANGED, Own
 from numpyro.contrib.control_flow import scan
 from scipy import integrate, stats
@@ -32,6 +33,7 @@ def left_out(covariance, y):
     return normal(y, y - variance * (precision @ y), np.sqrt(variance))
 
 
+@pytest.mark.slow
 def test_an_effect_of_one_observation_far_from_its_prior():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0, 1))
@@ -96,6 +98,7 @@ def test_a_true_value_behind_two_measurements_and_masks():
     np.testing.assert_allclose(found["y"][there], truth[there], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_two_missing_covariates_of_some_rows():
     def model(a, b, y):
         with numpyro.plate("n", N):
@@ -113,6 +116,7 @@ def test_two_missing_covariates_of_some_rows():
     np.testing.assert_allclose(found["y"], normal(y, np.nan_to_num(a) - np.nan_to_num(b), spread), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_coupled_elements_that_are_gaussian_with_the_data():
     kernel = np.exp(-(np.subtract.outer(np.arange(N), np.arange(N)) ** 2) / 8) + 1e-4 * np.eye(N)
 

@@ -202,6 +202,7 @@ def test_tables_in_words_are_cut_and_say_so():
     assert written(np.array([1.2e-38, 0.9]), [("a", ["x", "y"])]).split()[2:] == ["0", "0.9"]
 
 
+@pytest.mark.slow
 def test_occupancy_that_changes_has_a_schedule():
     """Choices by the first season's states and by later ones meet in one conditional."""
 

@@ -21,6 +21,7 @@ def not_right(of, seed=0, data=1):
     return {u: f for row in rows for u, f in row["uses"].items() if f != "right"}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("of", FAST, ids=lambda s: s.change)
 def test_uses_of_a_run_are_right(of):
     assert not_right(of) == {}

@@ -143,6 +143,7 @@ def test_bounds_computed_from_data_are_fixed_and_belong_to_the_fingerprint():
         assert (np.abs(draws.mean((0, 1)) - top / 2) < 4 * draws.std((0, 1)) / np.sqrt(effective)).all()
 
 
+@pytest.mark.slow
 def test_a_start_of_zero_density_is_told_in_the_models_own_names():
     def never(x):
         for i in range(3):

@@ -63,6 +63,7 @@ def grouped(df, J):
     numpyro.sample("y", dist.Normal(a[df["g"]], s), obs=df["y"])
 
 
+@pytest.mark.slow
 def test_a_new_group_by_label_and_its_known_neighbours():
     g, y = groups_of(5)
     df = pd.DataFrame({"g": [f"g{k}" for k in g], "y": y})
@@ -496,6 +497,7 @@ def test_what_only_factors_speak_of_is_not_predicted():
         run.elpd()
 
 
+@pytest.mark.slow
 def test_groups_of_several_numbers_are_counted_as_groups():
     g = np.repeat(np.arange(3), 4)
 
@@ -561,6 +563,7 @@ def test_a_process_is_predicted_where_its_data_are_none():
     assert "given the 8 that the run has seen" in one.note
 
 
+@pytest.mark.slow
 def test_a_process_written_by_its_factor_is_predicted_given_what_the_run_has_seen():
     """`cholesky(K) @ z` at new places: what `z` is at the run's own says where they lie."""
     x, new = np.linspace(0, 1, 12).astype(np.float32), np.array([0.31, 0.84, 1.1], np.float32)
@@ -604,3 +607,29 @@ def test_as_many_columns_as_rows_are_no_rows():
     new = RNG.normal(size=(5, 5)).astype(np.float32)
     p = run.predict(table=new, y=None)
     agrees(flat(p.draws["y"]), d.b @ new.T, np.full((len(d.b), 5), 0.25))
+
+
+def test_a_model_with_other_statements_without_data_is_predicted_by_these():
+    """`if games is None:` another way to write what is observed, as people do for `Predictive`."""
+
+    def m(x, games=None):
+        p = numpyro.sample("p", dist.Beta(1, 1))
+        lam = numpyro.sample("lam", dist.Gamma(2, 1))
+        if games is None:
+            played = numpyro.sample("played", dist.Bernoulli(p).expand([len(x)]))
+            extra = numpyro.sample("extra", dist.Poisson(lam).expand([len(x)]))
+            return numpyro.deterministic("games", played * (1 + extra))
+        numpyro.sample("any", dist.Bernoulli(p), obs=(games > 0) * 1.0)
+        with numpyro.handlers.mask(mask=games > 0):
+            numpyro.sample("more", dist.Poisson(lam), obs=jnp.clip(games - 1, 0))
+
+    games = np.random.default_rng(0).poisson(2, 20)
+    run = gb.model(m, np.zeros(20), games=games).sample(draws=500, chains=2, seed=0)
+    found = run.predict(games=None)
+    assert found.outcomes == ("played", "extra", "games")
+    drawn = {n: np.asarray(found.draws[n]) for n in found.outcomes}
+    assert np.array_equal(drawn["games"], drawn["played"] * (1 + drawn["extra"]))
+    p, lam = np.asarray(run.draws["p"]), np.asarray(run.draws["lam"])
+    for name, mean, variance in (("played", p, p * (1 - p)), ("extra", lam, lam)):
+        error = np.sqrt(variance.mean() / drawn[name].size)
+        assert abs(drawn[name].mean() - mean.mean()) < 4 * error

@@ -35,6 +35,7 @@ def apart(d, groups):
     numpyro.sample("y", dist.Normal(u[d["g"]] + b * d["x"], 0.4), obs=d["y"])
 
 
+@pytest.mark.slow
 def test_a_latent_between_is_refused_and_a_term_beside_it_is_not():
     run = gb.model(centred, d=ROWS, groups=GROUPS).sample(draws=60, chains=1, seed=1)
     with pytest.raises(DataError, match=r"groups\['z'\] cannot be set: u, drawn from .*, stays as the run"):
@@ -75,6 +76,7 @@ def test_places_of_a_process_are_not_set_and_what_stands_beside_it_is(fn):
     np.testing.assert_allclose(run.effects("t", [0.0, 1.0]).slope, run.draws["b"], rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_imputed_values_stay_with_their_rows_and_are_drawn_anew_where_their_parents_are_set():
     def measured(d):
         c, b = numpyro.sample("c", dist.Normal(0, 1)), numpyro.sample("b", dist.Normal(0, 1))

@@ -47,6 +47,7 @@ def data(gaps: bool, names=None) -> pd.DataFrame:
     return t if names is None else t.astype({"x": "category"})
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["x", "exposure"])
 @pytest.mark.parametrize(
     ("fn", "gaps"),

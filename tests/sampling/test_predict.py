@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 import scipy.stats
 from numpyro import handlers
 from numpyro.handlers import infer_config
@@ -89,6 +90,7 @@ def test_weights_count_in_likelihoods():
     np.testing.assert_allclose(tree["log_likelihood"]["y"], truth, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_sites_that_are_marked_for_enumeration_are_drawn():
     def mixture(y, mark):
         w = numpyro.sample("w", dist.Dirichlet(jnp.array([1, 1])))

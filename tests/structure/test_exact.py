@@ -47,6 +47,7 @@ def spike():
     return gibbsite.model(model, x, y), x, y
 
 
+@pytest.mark.slow
 def test_spike_and_slab(spike):
     model, x, y = spike
     assert len(model.structured.all) == 4

@@ -95,6 +95,7 @@ def chosen(t):
         numpyro.sample("y", dist.Normal(mean * jnp.ones(len(t)), 0.5), obs=t["y"])
 
 
+@pytest.mark.slow
 def test_new_rows_interventions_and_effects_are_averaged():
     """Coefficients are 0 where a covariate does not enter: Bayesian model averaging (Hoeting et al. 1999)."""
     rng = np.random.default_rng(0)

@@ -91,3 +91,31 @@ def test_a_known_number_of_components_converges():
     assert run.verdict.ok and judged >= {"mean of mu", "spread of mu"}
     assert np.ptp(first) > 10  # some chains have the groups the other way round
     assert np.ptp(run.values("mean of mu").mean(axis=1)) < 0.5
+
+
+def test_what_is_derived_is_of_what_is_there():
+    """Sums over a plate of drawn size, elements that a structure lacks, and what is derived of these."""
+
+    def m(y):
+        k = numpyro.sample("k", dist.Categorical(jnp.array([0.2, 0.3, 0.3, 0.2])))
+        with numpyro.plate("n", int(k) + 1):
+            a = numpyro.sample("a", dist.Normal(0, 3))
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        if k > 1:
+            numpyro.sample("c", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(jnp.sum(a) + b, 1), obs=y)
+
+    run = gb.model(m, jnp.array(3.0)).sample(draws=200, chains=2, seed=0)
+    a, b = (np.asarray(run.draws[n], float) for n in ("a", "b"))
+    np.testing.assert_allclose(run.derive("total = sum(a)").values, np.nansum(a, -1), atol=1e-5)
+    np.testing.assert_allclose(run.derive("d = a - b").values, a - b[..., None], atol=1e-5)
+    np.testing.assert_allclose(run.derive("sum(d)").values, np.nansum(a - b[..., None], -1), atol=1e-5)
+    last = np.take_along_axis(a, np.asarray(run.draws["k"], int)[..., None], -1)[..., 0]
+    np.testing.assert_allclose(run.derive("a[-1]").values, last, atol=1e-6)
+    third = run.derive("third = a[2]")
+    np.testing.assert_array_equal(np.isnan(third.values), np.asarray(run.draws["k"]) < 2)
+    assert "absent in" in repr(third)
+    guarded = run.derive("where(k > 1, c, 0)").values
+    np.testing.assert_array_equal(guarded, np.nan_to_num(run.draws["c"]))
+    assert run.derive("max(a) > 4").values.dtype == bool
+    assert float(run.summary().loc["total", "mean"]) == pytest.approx(np.nansum(a, -1).mean(), abs=1e-4)

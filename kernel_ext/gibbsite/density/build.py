@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from gibbsite.density.current import generated_latents
 from gibbsite.density.density import Density
@@ -30,6 +32,7 @@ from gibbsite.density.model.collect import (
     support_indicators,
     weights_of,
 )
+from gibbsite.density.model.tails import of_counts
 from gibbsite.density.passes.pipeline import analysable
 from gibbsite.density.passes.program import Program
 from gibbsite.errors import DataError, GibbsiteError, ModelError
@@ -41,6 +44,8 @@ from gibbsite.programs.jaxpr.source_line import user_line_of_exception
 
 _DYNAMIC = (*TRACER_ERRORS, TypeError)
 _ARRAY = re.compile(r"\bdata\[(\d+)\]")
+# Nats by which log densities are off: one in a hundred of what is drawn by them may be another.
+_FELT = 0.01
 _INDEXED = re.compile(r"^(.*)\[(\d+)\]$")
 
 
@@ -56,18 +61,39 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
             facts = _facts(fn, arguments)
             closed, tree, again = _traced(fn, arguments, facts)
             break
-        except (GibbsiteError, *TRACER_ERRORS) as error:
+        except (GibbsiteError, ValueError, *TRACER_ERRORS) as error:
             cause = _behind(error)
-            if not (isinstance(cause, _DYNAMIC) or _is_unknown_slice(cause)):
+            if not (isinstance(cause, _DYNAMIC) or _is_unknown_slice(cause) or _wants_numpy(cause)):
                 raise
             # NumPy or Python may have met data, not a latent (`int(x.max())`): as given, they are concrete
-            needed = _needed_values(fn, arguments)
+            needed = _needed_values(fn, arguments, cause)
             if not needed:
                 raise
             arguments = arguments.fixing(needed)
     _same_structure(facts, again)
-    density = _assemble(closed, tree, facts, arguments, known_arrays(fn, {*facts.sites, *arguments.names}))
+    arrays = known_arrays(fn, {*facts.sites, *arguments.names})
+    density = _assemble(closed, tree, facts, arguments, arrays)
+
+    def in_deviances() -> Density:
+        closed, tree, _ = _traced(fn, arguments, facts, counts=True)
+        return _assemble(closed, tree, facts, arguments, arrays)
+
+    if _rounded(density):
+        density = replace(density, deviances=in_deviances)
     return _with_doubts(density, fn)
+
+
+def _rounded(density: Density) -> bool:
+    """Whether the usual form of the densities of counts, `k log m - m`, has a rounding in their sum that
+    would be felt."""
+    squares = 0.0
+    for name, atom in density.outputs["observed"].items():
+        if not of_counts(density.sites[name].fn_name) or density.maps.latents(atom):
+            continue
+        with jax.ensure_compile_time_eval():
+            k = np.maximum(np.asarray(density.evaluator({}).full(atom), float), 1.0)
+        squares += float(np.nansum(np.square(k * np.log(k))))
+    return np.finfo(jnp.result_type(float)).eps * np.sqrt(squares) > _FELT
 
 
 def _with_doubts(density: Density, fn: Callable) -> Density:
@@ -86,9 +112,13 @@ def _with_doubts(density: Density, fn: Callable) -> Density:
     return replace(density, doubted=found, cache=kept)
 
 
-def _needed_values(fn: Callable, arguments: Arguments) -> frozenset[int]:
+def _needed_values(fn: Callable, arguments: Arguments, cause: BaseException) -> frozenset[int]:
     """Which arrays among the arguments the model wants as numbers while it is traced, as JAX names them in
     its error; all where it names none."""
+    if _wants_numpy(cause):
+        return frozenset(
+            i for i, a in enumerate(arguments.arrays) if a.ndim == 2 and a.shape[0] == a.shape[1]
+        )
 
     def run(data: Any) -> Any:
         given_args, given_kwargs = arguments.rebuild(data)
@@ -118,11 +148,16 @@ def _is_unknown_slice(error: BaseException) -> bool:
     return isinstance(error, IndexError) and "Slice entries must be static" in str(error)
 
 
-def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts) -> Any:
+def _wants_numpy(error: BaseException) -> bool:
+    """Whether `numpyro.distributions.CAR(…, is_sparse=True)` was given its adjacency as an array of JAX."""
+    return isinstance(error, ValueError) and "adj_matrix needs to be a numpy array" in str(error)
+
+
+def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts, counts: bool = False) -> Any:
     values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in facts.sites.items() if s.latent}
     arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
     try:
-        return _trace(fn, arguments, values, arrays)
+        return _trace(fn, arguments, values, arrays, counts)
     except TRACER_ERRORS:
         raise
     except Exception:
@@ -204,7 +239,9 @@ def _place(error: BaseException) -> tuple[str, int] | None:
     return None if spot is None else (spot.file, spot.line)
 
 
-def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays: list[Any]) -> Any:
+def _trace(
+    fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays: list[Any], counts: bool
+) -> Any:
     found: list[ModelFacts] = []
 
     def density(latents: dict[str, Any], data: list[Any]) -> dict[str, Any]:
@@ -212,7 +249,7 @@ def _trace(fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays
         trace, lines = run_model(fn, args, kwargs, latents)
         found.append(facts_of(trace, lines))
         return {
-            "log_prob": log_probs(trace, lines),
+            "log_prob": log_probs(trace, lines, counts),
             "inside": support_indicators(trace),
             "deterministic": {n: m["value"] for n, m in trace.items() if m["type"] == "deterministic"},
             "observed": {

@@ -42,8 +42,9 @@ class Density:
     are the arrays that texts call by a name: those that the model's function knows under one, and those that
     were too long to be written out. `doubted` tells of latents that no data see why they are not drawn
     forward; `decisions` are those of `factor_names` that hold what Python decided by, in one structure.
-    `traced` is the program as JAX traced it, `surroundings` are the JAX settings that held then; `cache`
-    keeps what later stages derive from it.
+    `deviances` makes the same density with counts in their other form (see `in_deviances`), where rounding
+    asks for it. `traced` is the program as JAX traced it, `surroundings` are the JAX settings that held then;
+    `cache` keeps what later stages derive from it.
     """
 
     sites: Mapping[str, Site]
@@ -66,6 +67,7 @@ class Density:
     constants: dict[str, Any] = field(default_factory=dict, repr=False)
     doubted: Mapping[str, str] = field(default_factory=dict)
     decisions: frozenset[str] = frozenset()
+    deviances: Callable[[], "Density"] | None = field(default=None, repr=False)
     traced: Program | None = field(default=None, repr=False)
     surroundings: Surroundings = field(default_factory=Surroundings.here, repr=False)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
@@ -80,6 +82,16 @@ class Density:
         if name not in self.sites:
             raise UnknownNameError("site", name, [*self.sites, *self.groups])
         return self.sites[name]
+
+    @cached_property
+    def in_deviances(self) -> "Density":
+        """The same density for what compares values of discrete sites: counts of data by how far means are
+        from them, where the usual form, which conjugacy is read from, is rounded by hundredths of a nat or
+        more. Itself elsewhere."""
+        if self.deviances is None:
+            return self
+        with self.surroundings.carried(), jax.ensure_compile_time_eval():
+            return self.deviances()
 
     @cached_property
     def producer(self) -> dict[Any, Any]:

@@ -22,7 +22,8 @@ def marginal_of(density: Density, sites: Sequence[str], order: Sequence[str] | N
 
     Raises `UnknownNameError`, and `ModelError` for sites that cannot be eliminated or take too large a table.
     """
-    return _kind(density, sites)(density, sites, order)
+    kind = _kind(density, sites)
+    return kind(density if kind is IntegralMarginal else density.in_deviances, sites, order)
 
 
 def _kind(density: Density, sites: Sequence[str]) -> Callable[..., Marginal]:

@@ -32,11 +32,27 @@ def told_latent(spot: Spot | None) -> GibbsiteError:
     bounds = _SLICED.match(spot.code.strip())
     asked = bounds.group(2) if bounds else spot.code
     names = [n for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", asked)) if is_traced(spot.values.get(n))]
+    if not names and (of_data := _eager(spot)) is not None:
+        return ModelError(f"{of_data} ({spot.told})").at(place, "value-of-a-latent", spot.code)
     of = f"{names[0]!r}, " if names else ""
     return ModelError(
         f"`{spot.code.strip()}` needs the value of {of}{'' if of else 'something computed from '}a random "
         f"variable, which has none while the model is traced; {_cure(spot)} ({spot.told})"
     ).at(place, "value-of-a-latent", spot.code)
+
+
+def _eager(spot: Spot) -> str | None:
+    """A function of `jax.numpy` whose result is as long as its data say, of data alone."""
+    called = re.match(r"(jnp|jax\.numpy)\.(\w+)\s*\(", spot.code.strip())
+    words = dict.fromkeys(re.findall(r"(?<![\w.])[A-Za-z_]\w*", spot.code))
+    arrays = [n for n in words if hasattr(spot.values.get(n), "__array__")]
+    if called is None or not arrays:
+        return None
+    code, function = spot.code.strip(), f"{called.group(1)}.{called.group(2)}"
+    return (
+        f"`{code}` has as many elements as the data in {arrays[0]!r} say, which JAX does not look at while "
+        f"it traces; NumPy does: `{code.replace(function, f'np.{called.group(2)}', 1)}`"
+    )
 
 
 def picked_from_a_list(spot: Spot | None) -> GibbsiteError | None:

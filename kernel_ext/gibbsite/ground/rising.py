@@ -53,7 +53,7 @@ def log_beta_ratio(x: Any, k: Any) -> Any:
 def beyond_stirling(x: Any) -> Any:
     """`log Γ(x) − (x − 1/2) log x + x`, which goes to half of `log 2π`."""
     small = gammaln(x) - (x - 0.5) * jnp.log(x) + x
-    return jnp.where(x < _SERIES, small, _beyond(jnp.maximum(x, _SERIES)) + _HALF_LOG)
+    return jnp.where(x < _SERIES, small, _beyond(jnp.where(x < _SERIES, _SERIES, x)) + _HALF_LOG)
 
 
 def log_beta(x: Any) -> Any:

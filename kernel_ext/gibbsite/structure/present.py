@@ -1,11 +1,13 @@
 """Which elements are there in which structure, and draws as people see them: NaN where a site is absent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from gibbsite.errors import ExpressionError
+from gibbsite.sampling.derived.expression import Expression
 from gibbsite.structure.ways import Way, named
 
 _SAME = 1e-5
@@ -25,6 +27,16 @@ class Entry:
     def name(self) -> str:
         """`K = 3`."""
         return named(self.way)
+
+    def extent(self, name: str, array: np.ndarray) -> tuple[int, ...]:
+        """How much of an array `[chain, draw, *shape]` with room for all structures is there in this one; of
+        what is derived, up to the last element that any draw has."""
+        if name in self.shapes:
+            return tuple(self.shapes[name])
+        if name in dict(self.way) or not np.isnan(array).any():
+            return array.shape[2:]
+        finite = np.argwhere(~np.isnan(array).all(axis=(0, 1)))
+        return tuple(finite.max(axis=0) + 1) if len(finite) else array.shape[2:]
 
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
@@ -104,3 +116,51 @@ def judged_in_all(
         elif there.all():
             out[name] = draws
     return out | {n: v for n, v in symmetric.items() if np.ptp(v) > _SAME * np.abs(v).max()}
+
+
+@dataclass(frozen=True)
+class InStructures:
+    """An expression that is computed in every draw from the elements which its structure has: `sum(a)` is of
+    those that are there. NaN, or false, in draws of structures that lack what it reads. `draws` hold the
+    number of each draw's structure under `index`; `entries` tells what is known."""
+
+    whole: Expression
+    index: str
+    entries: Callable[[], Sequence[Entry]]
+    may_be_absent: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        """As it was written."""
+        return self.whole.text
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """What it reads: the structures' numbers, too."""
+        return (*self.whole.sites, self.index)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of its value in the largest structure."""
+        return self.whole.shape
+
+    def of(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Its value at draws `[chain, draw, …]` by site: `[chain, draw, *shape]`."""
+        index, entries = draws[self.index], self.entries()
+        blank = {n: np.zeros((1, 1, *np.shape(draws[n])[2:])) for n in self.whole.sites}
+        truth = self.whole.of(blank).dtype == bool
+        out = np.full((*index.shape, *self.shape), False if truth else np.nan)
+        for i in np.unique(index):
+            there, known = index == i, entries[i]
+            own = {}
+            for name in self.whole.sites:
+                array = np.asarray(draws[name])[there][None]
+                own[name] = array[(slice(None), slice(None), *map(slice, known.extent(name, array)))]
+            try:
+                value = self.whole.within(own)
+            except ExpressionError:  # shapes that go together in larger structures alone
+                continue
+            place = np.full((int(there.sum()), *self.shape), False if truth else np.nan)
+            place[(slice(None), *map(slice, value.shape[2:]))] = value[0]
+            out[there] = place
+        return out

@@ -16,6 +16,8 @@ from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameE
 from gibbsite.ground.arguments import a_name
 from gibbsite.kernels.nuts.report import Centring
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.sampling.derived.derived import Derived
+from gibbsite.sampling.derived.expression import Shape, parse
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.in_flight import Chunk
 from gibbsite.sampling.engine.resources import Place
@@ -27,7 +29,7 @@ from gibbsite.storage.store import described
 from gibbsite.structure.automaton import INDEX, Automaton, with_room
 from gibbsite.structure.engine import StructureEngine
 from gibbsite.structure.found import Structures, conditional_stats, found, summarised
-from gibbsite.structure.present import Entry, seen
+from gibbsite.structure.present import Entry, InStructures, seen
 from gibbsite.structure.watching import FixedWarmup, StructureMonitor
 from gibbsite.structure.ways import Way
 
@@ -66,6 +68,16 @@ class StructureRun(Run):
     def _fresh(self) -> None:
         self._monitor = StructureMonitor(self._plan, self._chains, lambda: self._entries)
         self._preview = Preview(self._plan)
+        told = self._derived.facts()
+        self._derived = Derived(self._parsed)
+        self._derive_again(told)  # of arrays that may be larger now
+
+    def _parsed(self, text: str, sites: Mapping[str, Shape]) -> Any:
+        return InStructures(parse(text, sites), INDEX, lambda: self._entries)
+
+    @property
+    def _read(self) -> Mapping[str, np.ndarray]:
+        return {**self.draws, INDEX: self._raw[0]}
 
     # running
 

@@ -107,6 +107,7 @@ def test_sparse_topics_over_many_words():
     assert np.isfinite(log_density(sparse_topics, (doc, word, 5, 1000), {}, last)[0])
 
 
+@pytest.mark.slow
 def test_nuts_on_a_simplex_of_small_concentration():
     def model():
         numpyro.sample("p", dist.Dirichlet(jnp.full(6, 0.1)))

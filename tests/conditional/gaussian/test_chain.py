@@ -203,6 +203,7 @@ def test_a_chain_of_small_steps_is_right_in_single_precision(fn, order, offset, 
     np.testing.assert_allclose(variances.reshape(-1, 64), np.stack([sd**2] * (near.size // 64)), rtol=5e-3)
 
 
+@pytest.mark.slow
 def test_a_chain_that_rounding_takes_says_so():
     y = np.random.default_rng(0).normal(size=64).astype(np.float32)
     model = gb.model(smooth, y, np.float32(1e-6), check_values=False)

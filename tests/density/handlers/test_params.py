@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from numpyro import handlers
 from numpyro.contrib.module import _update_params  # what all of its random modules stand on
+from numpyro.infer.reparam import LocScaleReparam
 
 X = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
 Y = (X @ np.array([1.0, -2.0]) + 0.5 + 0.1 * np.random.default_rng(1).normal(size=40)).astype(np.float32)
@@ -84,3 +85,20 @@ def test_so_does_one_that_is_a_number_of_python(value):
 
     with pytest.raises(gb.GibbsiteError, match=r"'s' is a `numpyro.param` that the density reads"):
         gb.model(scale, X, Y)
+
+
+def test_the_degree_of_a_reparameterisation_is_a_matter_of_coordinates():
+    """NumPyro's NUTS leaves it at a half; the posterior is that of the model without it."""
+
+    def plain(y):
+        s = numpyro.sample("s", dist.HalfNormal(1.0))
+        b = numpyro.sample("b", dist.Normal(0.5, s).expand([5]).to_event(1))
+        numpyro.sample("y", dist.Normal(b, 0.5), obs=y)
+
+    y = np.array([0.3, 0.1, -0.4, 0.2, 1.0], np.float32)
+    moved = gb.model(handlers.reparam(plain, config={"b": LocScaleReparam()}), y)
+    s, z = 0.7, np.linspace(-1, 1, 5)
+    b = 0.5 + s**0.5 * (z - 0.25)  # from coordinates that are centred by a half
+    there = float(moved.density.log_joint({"s": s, "b_decentered": z}))
+    here = float(gb.model(plain, y).density.log_joint({"s": s, "b": b}))
+    np.testing.assert_allclose(there, here + 5 * 0.5 * np.log(s), rtol=1e-5)

@@ -14,6 +14,8 @@ from helpers.models.distributions import LEFT_OUT, MAKERS
 from helpers.startup.arrays import array
 from numpyro.distributions import constraints
 from numpyro.infer.util import log_density
+from scipy import stats
+from scipy.sparse import csr_matrix
 
 A = array([0.5, 1.0, 1.7])
 
@@ -119,3 +121,22 @@ def test_distributions_by_name():
         same(gb.model(polya_gamma), (), [{"x": jnp.array([0.2, 0.5, 1.1])}])
         x = jnp.array([[0.1, 0.4], [0.3, 0.9], [-0.2, 0.5]])
         same(gb.model(censored_to_intervals, x), (x,), [{"loc": jnp.array([0.1, -0.4, 0.8])}])
+
+
+@pytest.mark.parametrize("given", ["array", "sparse"])
+def test_neighbours_by_a_sparse_matrix_are_those_of_a_dense_one(given):
+    """NumPyro takes the adjacency of a sparse CAR as an array of NumPy or a matrix of SciPy, and no other."""
+    near = np.diag(np.ones(4), 1) + np.diag(np.ones(4), -1)
+
+    def m(adjacency, y, sparse=False):
+        rho = numpyro.sample("rho", dist.Beta(2, 2))
+        phi = numpyro.sample("phi", dist.CAR(0.0, rho, 1.5, adjacency, is_sparse=sparse))
+        numpyro.sample("y", dist.Normal(phi, 0.5), obs=y)
+
+    y, adjacency = np.linspace(-1, 1, 5), near if given == "array" else csr_matrix(near)
+    state = {"rho": 0.6, "phi": np.array([0.3, 0.1, -0.2, 0.5, 1.0])}
+    found = float(gb.model(m, adjacency, y, sparse=True).density.log_joint(state))
+    precision = 1.5 * (np.diag(near.sum(1)) - 0.6 * near)
+    expected = stats.multivariate_normal.logpdf(state["phi"], np.zeros(5), np.linalg.inv(precision))
+    expected += stats.beta.logpdf(0.6, 2, 2) + stats.norm.logpdf(y, state["phi"], 0.5).sum()
+    assert found == pytest.approx(expected, abs=1e-4)

@@ -263,3 +263,48 @@ def test_batters_who_may_be_alike_have_the_tail_of_quadrature():
     ess = next(s for s in run.diagnostics() if s.label == "kappa").ess_tail
     assert abs(far.mean() - beyond) < 4 * np.sqrt(beyond * (1 - beyond) / ess)
     assert np.asarray(run.draws["kappa"]).max() < 1e7
+
+
+FAMILIES = {
+    "Poisson": (lambda m: dist.Poisson(m), lambda k, m: stats.poisson.logpmf(k, m)),
+    "Binomial": (
+        lambda m: dist.Binomial(100_000, m / 100_000),
+        lambda k, m: stats.binom.logpmf(k, 100_000, m / 100_000),
+    ),
+    "NegativeBinomial2": (
+        lambda m: dist.NegativeBinomial2(m, 50_000.0),
+        lambda k, m: stats.nbinom.logpmf(k, 50_000, 50_000 / (50_000 + m)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_components_of_large_counts_are_told_apart(name):
+    """`k log m - m` of counts of forty thousand is off by a fiftieth of a nat a datum in single precision,
+    and a mixture summed out of sixty of them by a nat: no step of NUTS is small enough."""
+    family, of = FAMILIES[name]
+    k = R.poisson(np.array([40_000.0, 40_300.0])[R.integers(0, 2, 60)])
+
+    def mixture(k):
+        mu = S("mu", dist.Normal(40_000.0, 500.0).expand([2]))
+        w = S("w", dist.Dirichlet(jnp.ones(2)))
+        with numpyro.plate("n", 60):
+            z = S("z", dist.Categorical(w))
+            S("k", family(mu[z]), obs=k)
+
+    model = gb.model(mixture, k)
+    mu, w = np.array([39_990.0, 40_310.0]), np.array([0.4, 0.6])
+    state = {"mu": jnp.asarray(mu, jnp.float32), "w": jnp.asarray(w, jnp.float32), "z": jnp.zeros(60, int)}
+    each = np.log(w) + of(k[:, None], mu)
+    truth = each - special.logsumexp(each, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.conditional("z").logits(state), truth, atol=2e-4)
+
+    def whole(mu):
+        prior = stats.norm.logpdf(mu, 40_000, 500).sum()
+        return prior + special.logsumexp(np.log(w) + of(k[:, None], mu), axis=1).sum()
+
+    marginal = model.marginal("z").logdensity
+    for step in (0.5, 3.0, 100.0):
+        moved = mu + np.array([step, -step])
+        found = float(marginal({**state, "mu": jnp.asarray(moved, jnp.float32)}) - marginal(state))
+        assert found == pytest.approx(whole(moved) - whole(mu), abs=3e-3)

@@ -94,6 +94,7 @@ def two_tails(y):
         numpyro.sample("y", dist.StudentT(5.0, x, jnp.exp(2 * jnp.tanh(2 * s) - 2)), obs=y)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("fn", "told"), [pytest.param(two_widths, "NUTS [s x]", marks=pytest.mark.slow), (two_tails, None)]
 )
@@ -105,6 +106,7 @@ def test_a_mode_that_is_narrow_where_a_mixture_says_so_is_found(fn, told):
     assert abs(run.modes.weights[lower] - 0.1) < 4 * run.modes.errors[lower] < 0.08
 
 
+@pytest.mark.slow
 def test_what_a_mixture_might_say_and_data_do_not_moves_no_chain(monkeypatch):
     y = RNG(1).normal(2.5, 1, 40).astype(np.float32)
 

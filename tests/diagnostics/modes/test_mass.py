@@ -124,6 +124,7 @@ def beyond_a_low_ridge(y):
         numpyro.sample("y", dist.Bernoulli(logits=mu), obs=y)
 
 
+@pytest.mark.slow
 def test_a_mode_far_above_is_looked_at_beyond_a_ridge_however_low():
     m = gb.model(beyond_a_low_ridge, np.zeros(11, int))
     for seed in range(4):

@@ -72,6 +72,7 @@ def xor(y):
     numpyro.sample("y", dist.Normal(10.0 * (a ^ b), 0.1), obs=y)
 
 
+@pytest.mark.slow
 def test_sites_that_cannot_cross_are_told_with_advice_that_helps():
     m = gb.model(xor, np.full(20, 10.0, np.float32))
     init = {"a": np.array([0, 1, 0, 1]), "b": np.array([1, 0, 1, 0])}

@@ -61,6 +61,7 @@ SCHEDULES = {
 
 
 # the first is what the others are made of: NUTS beside a conjugate, two continuous sites, RandomWalk
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow) if n == "one block" else n for n in SCHEDULES]
 )

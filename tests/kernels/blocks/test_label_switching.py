@@ -63,6 +63,7 @@ def test_what_rounding_leaves_nothing_of_stays():
     assert jnp.array_equal(same, v) and log == -jnp.inf
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("summed", [False, True], ids=["indicators", "without"])
 def test_the_joint_stays_as_it_is(summed):
     """Of draws of everything from the model, those with labels exchanged are draws of it, too."""
@@ -175,6 +176,7 @@ def _exact(y, K=3, alpha=ALPHA):
     return weights / total, in_use / total
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "schedule", [None, "Interleave(Gibbs z, Conjugate v, Conjugate mu, SwitchLabels [v mu z])"]
 )

@@ -268,6 +268,7 @@ def test_elements_that_each_decide_one_are_found_beside_impossible_ones():
     assert gb.model(tied, np.linspace(-2.0, 2.0, 6)).schedule().text == "Crossing [s x]"
 
 
+@pytest.mark.slow
 def test_a_count_without_end_that_bounds_a_site_is_summed_out():
     """In turn neither moves: of six seeds none led from one count to another."""
 

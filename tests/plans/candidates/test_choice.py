@@ -98,6 +98,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.slow
 def test_effects_are_not_moved_with_scales_of_which_few_tell():
     """Trajectories that move both diverge, unless the scale keeps away from 0; where nothing else can be
     offered they move both all the same."""

@@ -35,6 +35,7 @@ def columns(X, y):
     numpyro.sample("y", dist.Normal(X @ b, s), obs=y)
 
 
+@pytest.mark.slow
 def test_states_that_data_know_well_are_no_matter_of_gradients():
     """Without a look at curvature, levels and states were moved together by NUTS however small the noise:
     four chains of 1000 had R-hat 3.7."""

@@ -445,3 +445,24 @@ def test_counts_without_end_beside_a_support_that_moves():
     for text in (None, "Window n (*) Slice s (*) Slice top"):
         draws = own.sample(draws=20, warmup=20, chains=2, schedule=text).draws
         assert np.all(np.asarray(draws["top"]) <= np.asarray(draws["s"])) and np.ptp(draws["n"]) > 0
+
+
+@pytest.mark.parametrize("means", ["shares", "logits"])
+def test_the_shares_that_betas_spread_about_are_felt_by_gradients(means):
+    """NumPyro's density of a beta has a copy for 0 and 1 without a slope, which is no comparison."""
+    r = np.random.default_rng(0)
+    group, n = np.repeat(np.arange(5), 16), r.integers(50, 300, 80)
+
+    def m(y):
+        kappa = numpyro.sample("kappa", dist.Gamma(2, 0.1))
+        if means == "shares":
+            w = numpyro.sample("w", dist.Beta(2, 2).expand([5]))
+        else:
+            a0, s = numpyro.sample("a0", dist.Normal(0, 2)), numpyro.sample("s", dist.Gamma(2, 1))
+            w = jax.nn.sigmoid(a0 + numpyro.sample("a", dist.Normal(0, s).expand([5])))
+        share = numpyro.sample("share", dist.Beta(w[group] * kappa + 1, (1 - w[group]) * kappa + 1))
+        numpyro.sample("y", dist.Binomial(n, share), obs=y)
+
+    model = gb.model(m, r.binomial(n, 0.25))
+    assert all(blind_terms(model.density, site) == () for site in model.density.latents)
+    assert "Slice" not in {u.kernel for u in model.schedule().updates}

@@ -83,6 +83,7 @@ def test_impossible_discrete_starts_are_mended(family):
     assert abs(eve.mean() - exact @ np.arange(3)) < 4 * eve.std() / np.sqrt(stat.ess_bulk)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_mended_is_told_by_its_site():
     with pytest.raises(ModelError, match=r"observed site 'seen_g' .*passes over .*: 1 of seen_g"):
         gb.model(impossible, 1).sample(draws=5, warmup=0, chains=2)
@@ -93,6 +94,7 @@ def impossible(seen):
     numpyro.sample("seen_g", dist.Categorical(jnp.array([[1.0, 0.0]] * 3)[z]), obs=seen)
 
 
+@pytest.mark.slow
 def test_given_starts_that_contradict_the_data_are_refused(family, programs_compiled):
     asked = {"draws": 5, "warmup": 200, "chains": 4}  # as above: its programs are there
     with pytest.raises(ModelError, match=r"init: the values given for 'ann' contradict the data.*'seen_a'"):
@@ -292,6 +294,7 @@ def rounded(y):
         numpyro.sample("y", dist.Uniform(t - 0.5, t + 0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_what_data_bound_starts_within_its_bounds():
     """Of fifty numbers that must each lie within .5 of a datum, uniform starts have hardly ever all."""
     y = np.round(np.random.default_rng(7).normal(3, 1.2, 50)).astype(np.float32)
@@ -324,6 +327,7 @@ def test_a_second_run_compiles_nothing(case, programs_compiled):
     assert programs_compiled() == before
 
 
+@pytest.mark.slow
 def test_chains_come_in_from_where_densities_have_whole_nats():
     """At the first places of chains the log density is 3e8, of which single precision holds the thirties."""
     rng = np.random.default_rng(0)

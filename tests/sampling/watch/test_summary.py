@@ -1,6 +1,7 @@
 """The summary of a run, whatever its draws are like."""
 
 import gibbsite as gb
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -57,3 +58,16 @@ def test_digits_go_by_the_error_many_indicators_are_cut_and_labels_are_everywher
     assert "and 28 more elements of z" in repr(probs)
     with pytest.raises(KeyError, match="'zz'"):
         probs.to_frame("zz")
+
+
+def test_what_never_moves_has_no_standard_deviation():
+    """In single precision the mean of thousands of equal draws is another number."""
+
+    def m(y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.deterministic("c", jnp.array([8.289, 3.7]) + 0 * b)
+        numpyro.sample("y", dist.Normal(b, 1), obs=y)
+
+    table = gb.model(m, np.array(0.3)).sample(draws=1000, chains=4, seed=0).summary()
+    assert (table.loc[["c[0]", "c[1]"], "sd"] == 0).all()
+    assert table.loc["c[1]", "mean"] == float(np.float32(3.7))

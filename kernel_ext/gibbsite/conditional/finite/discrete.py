@@ -191,6 +191,7 @@ class FiniteConditional(Conditional):
     """The conditional of a discrete site with finite support."""
 
     def __init__(self, density: Density, site: str):
+        density = density.in_deviances
         support = finite_support(density, site)
         assert support is not None
         structure = finite_structure(density, site, support)

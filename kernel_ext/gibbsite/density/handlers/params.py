@@ -1,7 +1,8 @@
 """`numpyro.param` in a model that is sampled: constants where the density does not read them.
 
 `random_flax_module` and its like register the parameters of a network, and put priors in their places: what
-is left of the `param` is a scaffold. One whose values the density reads is to be optimised, and refused.
+is left of the `param` is a scaffold; so is the degree of a `LocScaleReparam()`. One whose values the density
+reads is to be optimised, and refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,8 +43,11 @@ def with_constants(fn: Callable, args: tuple[Any, ...], kwargs: Mapping[str, Any
         read = {i for i, v in zip(arrays, jaxpr.invars, strict=True) if v in live}
         paths = jax.tree_util.tree_flatten_with_path(loose)[0]
         names = [str(paths[i][0][0].key) for i in sorted(read)]  # type: ignore[union-attr]
-        if names:
-            raise LooseParam.of(names[0])
+        # the degree of a `LocScaleReparam()` is a matter of coordinates: the posterior is the same at each
+        degrees = {f"{n.removesuffix('_decentered')}_centered" for n in first if n.endswith("_decentered")}
+        free = [n for n in names if n not in degrees]
+        if free:
+            raise LooseParam.of(free[0])
     return handlers.substitute(fn, data=loose)
 
 

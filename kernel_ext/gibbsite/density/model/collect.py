@@ -162,7 +162,7 @@ def parameters_of(fn: Any) -> dict[str, Parameter]:
         value = base.__dict__.get(name)
         if value is None and name in _required(type(base)):
             value = getattr(base, name, None)  # `BetaProportion` computes its mean
-        if value is not None and hasattr(jnp.asarray(value), "dtype"):
+        if value is not None and not hasattr(value, "tocsr"):  # `CAR` keeps a matrix of SciPy
             out[name] = Parameter(value, event_dim_of(constraint, base), constraint)
     return out
 
@@ -390,7 +390,9 @@ def _site(name: str, msg: Mapping[str, Any], frames: Any, line: tuple[str, int] 
     )
 
 
-def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+def log_probs(
+    trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]], counts: bool = False
+) -> dict[str, Any]:
     """The unreduced log density of every sample site and factor, scaled and masked as NumPyro does.
 
     `lines` are those of the sites.
@@ -412,7 +414,7 @@ def log_probs(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) ->
         try:
             supports = bounds_inside(base_distribution(msg["fn"]))
             with handlers_alone, numpyro.validation_enabled(supports):
-                lp = held_in_tails(msg["fn"]).log_prob(jnp.asarray(value), *extra)
+                lp = held_in_tails(msg["fn"], counts).log_prob(jnp.asarray(value), *extra)
         except (ValueError, TypeError) as error:
             blamed = told_misfit(name, msg)
             entry = "plates-and-data" if blamed else "shapes"

@@ -21,9 +21,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpyro
 from jax.nn import sigmoid, softplus
-from jax.scipy.special import gammaln, ndtr
+from jax.scipy.special import gammaln, ndtr, xlog1py, xlogy
 from numpyro.distributions import (
+    Beta,
     BetaBinomial,
     BetaNegativeBinomial,
     BinomialLogits,
@@ -50,7 +52,7 @@ from numpyro.primitives import Messenger
 from gibbsite.ground.rising import beyond_stirling, log_beta, log_beta_ratio, log_rising
 from gibbsite.programs.jaxpr.compat import is_traced
 
-_PARTS = ("base_dist", "_component_distribution", "_dirichlet")
+_PARTS = ("base_dist", "_component_distribution")
 # Squares of more are rounded by more than .03 in single precision; and bounds may be infinite.
 _FAR = 1e3
 # Beyond, five terms of the series leave out 1e-8 of the tail.
@@ -58,6 +60,8 @@ _SERIES = -10.0
 # Up to so many, factorials are known; beyond, three terms of Stirling's series leave out 1e-8.
 _FEW = 6
 _STIRLING = 8.0
+# Up to there, five terms of a series in `(x / (2 + x))²` leave out 1e-8 of it.
+_NEAR = 0.5
 
 
 def _log_ndtr(z: Any) -> Any:
@@ -133,12 +137,6 @@ def _ratio(x: list[Any], k: list[Any]) -> Any:
     return log_beta_ratio(jnp.stack(x, -1), jnp.maximum(jnp.stack(k, -1), 0))
 
 
-def _gamma_poisson(d: Any, value: Any) -> Any:
-    k, a, rate = (jnp.asarray(x, jnp.result_type(float)) for x in (value, d.concentration, d.rate))
-    # not by `1 + 1 / rate`, which has the digits of 1
-    return _ways(a, k) - a * jnp.log1p(1 / rate) - k * jnp.log1p(rate)
-
-
 def _negative_binomial_logits(d: Any, value: Any) -> Any:
     k, n = (jnp.asarray(x, jnp.result_type(float)) for x in (value, d.total_count))
     return _ways(n, k) - n * softplus(d.logits) - k * softplus(-d.logits)
@@ -168,6 +166,12 @@ def _dirichlet(d: Any, value: Any) -> Any:
     return jnp.sum(jnp.log(value) * (d.concentration - 1.0), -1) - log_beta(d.concentration)
 
 
+def _beta(d: Any, value: Any) -> Any:
+    # NumPyro's adds to the density a copy for both ends that has no slope, as if parameters were not felt
+    a, b = jnp.broadcast_arrays(d.concentration1, d.concentration0)
+    return xlogy(a - 1.0, value) + xlog1py(b - 1.0, -value) - log_beta(jnp.stack([a, b], -1))
+
+
 def _gamma(d: Any, value: Any) -> Any:
     a, scaled = d.concentration, d.rate * value
     # the exponent and the constant have `a log a` in common
@@ -186,7 +190,7 @@ def _log_poisson(k: Any, mean: Any) -> Any:
     """The log probability of counts: how far their mean is from them, and what it is at its highest."""
     some = jnp.where(k > 0, k, 1.0)
     apart = (mean - some) / some
-    many = some * (jnp.log1p(apart) - apart) - _orders(some)
+    many = some * _log1p_less(apart) - _orders(some)
     return jnp.where(k > 0, many, jnp.where(k < 0, -jnp.inf, -mean))
 
 
@@ -194,6 +198,16 @@ def _log_poisson(k: Any, mean: Any) -> Any:
 def _slope(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
     (k, mean), (_, along) = primals, tangents
     return _log_poisson(k, mean), (k - mean) / jnp.maximum(mean, jnp.finfo(mean.dtype).tiny) * along
+
+
+def _log1p_less(x: Any) -> Any:
+    """`log(1 + x) − x`, which cancels where `x` is small: there by the series of atanh."""
+    near = jnp.abs(x) < _NEAR
+    some = jnp.where(near, x, 0.0)
+    r = some / (2 + some)
+    square = r * r
+    series = 1 / 3 + square * (1 / 5 + square * (1 / 7 + square * (1 / 9 + square / 11)))
+    return jnp.where(near, 2 * r * square * series - some * r, jnp.log1p(x) - x)
 
 
 def _orders(k: Any) -> Any:
@@ -244,20 +258,21 @@ def _overdispersed(k: Any, a: Any, yes: Any, no: Any) -> Any:
     k, a = (jnp.asarray(x, jnp.result_type(float)) for x in (k, a))
     n = a + jnp.maximum(k, 0.0)
     apart = (n * no - a) / a
-    failures = a * (jnp.log1p(apart) - apart) - _orders_of_any(a)
+    failures = a * _log1p_less(apart) - _orders_of_any(a)
     return _log_poisson(k, n * yes) + failures + _orders_of_any(n) - jnp.log1p(jnp.maximum(k, 0.0) / a)
 
 
 def _orders_of_any(x: Any) -> Any:
     """As `_orders`, of any number above 0, with its slope."""
-    small, large = jnp.minimum(x, _STIRLING), jnp.maximum(x, _STIRLING)
+    # not by `minimum` and `maximum`, whose slope is a half where both are alike
+    small, large = jnp.where(x < _STIRLING, x, _STIRLING), jnp.where(x < _STIRLING, _STIRLING, x)
     inverse = 1 / jnp.square(large)
     series = (1 / 12 - inverse * (1 / 360 - inverse / 1260)) / large
     many = 0.5 * (math.log(2 * math.pi) + jnp.log(large)) + series
     return jnp.where(x < _STIRLING, gammaln(small + 1.0) - small * jnp.log(small) + small, many)
 
 
-def _gamma_poisson_counts(d: Any, value: Any) -> Any:
+def _gamma_poisson(d: Any, value: Any) -> Any:
     return _overdispersed(value, d.concentration, 1 / (1 + d.rate), d.rate / (1 + d.rate))
 
 
@@ -273,19 +288,26 @@ _LARGE = {
     BetaNegativeBinomial: (("concentration1", "concentration0", "n"), _beta_negative_binomial),
     DirichletMultinomial: (("concentration",), _dirichlet_multinomial),
     Dirichlet: (("concentration",), _dirichlet),
+    Beta: (("concentration1", "concentration0"), _beta),
     Gamma: (("concentration",), _gamma),
     StudentT: (("df",), _student),
 }
 
 # the same of counts, whose parameters are near them
 _COUNTS = {
+    GammaPoisson: (("concentration", "rate"), _gamma_poisson),
     Poisson: (("rate",), _poisson),
     BinomialProbs: (("probs",), _binomial_probs),
     BinomialLogits: (("logits",), _binomial_logits),
     MultinomialProbs: (("probs",), _multinomial),
-    GammaPoisson: (("concentration", "rate"), _gamma_poisson_counts),
     NegativeBinomialLogits: (("total_count", "logits"), _negative_binomial_counts),
 }
+
+
+def of_counts(family: str) -> bool:
+    """Whether a family of NumPyro's, by its name, has another form for counts."""
+    kind = getattr(numpyro.distributions, family, None)
+    return isinstance(kind, type) and any(kind.log_prob is k.log_prob for k in _COUNTS)
 
 
 @cache

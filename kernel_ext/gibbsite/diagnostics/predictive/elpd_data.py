@@ -30,7 +30,10 @@ class ELPDData(arviz_stats.ELPDData):
             if names
         ]
         if told := given_text(self):
-            found.append(f"given {told}, drawn with the very data that are left out: it may be too high")
+            some = "for some of the data " * bool({*self.labels} & {*self.summed})
+            found.append(
+                f"{some}given {told}, drawn with the very data that are left out: it may be too high"
+            )
         if self.factors:
             found.append(factors_text(self.factors, "counted"))
         if self.pareto_k is not None and (lost := int(np.isnan(self.pareto_k.values).sum())):

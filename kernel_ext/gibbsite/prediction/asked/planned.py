@@ -73,6 +73,9 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     sizes = grown_plates(origin, asked)
     data = frozenset(current(origin.density).data)
     density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
+    # a model that asks whether it has data (`if y is None`) has other statements without them
+    instead = density.sites.keys() - origin.sites.keys() if data - density.sites.keys() else set()
+    data = data.intersection(density.sites)
     if not prior:
         check_numbered(origin, density, {r.before for r in rows})
     cut = None
@@ -121,7 +124,7 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     recipe = replace(recipe, stays=stays, seen=seen)
     ask = Ask(fn, arguments, data, sizes, recipe, anew, ())
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
-    named = tuple(n for n in density.sites if n in data)
+    named = tuple(n for n in density.sites if n in data or n in instead)
     beside = () if prior or cut is not None or rest else company(origin, asked, outcomes)
     if cut is None:
         beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())

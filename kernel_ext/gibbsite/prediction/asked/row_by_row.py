@@ -42,18 +42,25 @@ def company(origin: Any, asked: Asked, outcomes: Mapping[str, str]) -> tuple[str
     other = {n for n, v in now.items() if n in before and not _same(before[n], v)}
     if not other:
         return ()
-    pooled = sorted((pooled_columns(origin.density, outcomes) | _pooled_by_python(origin, outcomes)) & other)
+    whole = pooled_columns(origin.density, outcomes) | _pooled_by_python(origin, outcomes)
+    pooled = sorted(n for n in whole.keys() & other if whole[n] or not _same(before[n][:1], now[n][:1]))
     if fixed := [n for n in pooled if n not in asked.new]:
         raise DataError(
             f"{', '.join(fixed)} cannot be set: the model subtracts or divides by a number of all rows (a "
             f"mean, a standard deviation), which is set with them; {_INSTEAD}"
         )
     found = []
-    if pooled:
+    if by_all := [n for n in pooled if whole[n]]:
         found.append(
-            f"{', '.join(pooled)} enter{'' if len(pooled) > 1 else 's'} each row through numbers of all rows "
+            f"{', '.join(by_all)} enter{'s' * (len(by_all) == 1)} each row through numbers of all rows "
             "(a mean, a standard deviation), which are those of the new table here: to have those of the "
             f"run's data, {_INSTEAD}"
+        )
+    if by_first := [n for n in pooled if not whole[n]]:
+        found.append(
+            f"{', '.join(by_first)} enter{'s' * (len(by_first) == 1)} each row by how it follows the first, "
+            "which is the new table's here, and another than the run's: begin with that one to go on from "
+            "where the run did"
         )
     if numbered := [n for n in numbered_by_python(origin) if n in other]:
         found.append(_numbered(numbered))
@@ -94,16 +101,16 @@ def _same(before: Any, now: Any) -> bool:
     return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
 
 
-def pooled_columns(density: Density, outcomes: Any) -> frozenset[str]:
-    """Names of the arrays among the model's data, but for `outcomes`, of which one value moves the parameters
-    of a good part of all other rows of some observed site. Steps of a loop and values that are drawn as a
-    whole are no rows."""
+def pooled_columns(density: Density, outcomes: Any) -> dict[str, bool]:
+    """The arrays among the model's data by name, but for `outcomes`, of which one value moves the parameters
+    of a good part of all other rows of some observed site, and whether any does; or the first alone, from
+    which others are counted. Steps of a loop and values that are drawn as a whole are no rows."""
     if "pooled columns" not in density.cache:
         density.cache["pooled columns"] = _pooled(density, frozenset(outcomes))
     return density.cache["pooled columns"]
 
 
-def _pooled(density: Density, outcomes: frozenset[str]) -> frozenset[str]:
+def _pooled(density: Density, outcomes: frozenset[str]) -> dict[str, bool]:
     sites = _by_rows(density)
     arrays = list(density.arguments.arrays)
     columns = [
@@ -114,32 +121,36 @@ def _pooled(density: Density, outcomes: frozenset[str]) -> frozenset[str]:
     ][:_MOST]  # fmt: skip
     state = random_state(density) if columns else None
     if state is None:
-        return frozenset()
+        return {}
     before = _parameters(density, sites, state, arrays)
 
     def at(i: int, column: np.ndarray) -> list[np.ndarray]:
         moved = column.astype(arrays[i].dtype)
         return _parameters(density, sites, state, [*arrays[:i], moved, *arrays[i + 1 :]])
 
-    return frozenset(n for i, n in columns if _moves_others(arrays[i], before, lambda c, i=i: at(i, c)))
+    rows = {n: _movers(arrays[i], before, lambda c, i=i: at(i, c)) for i, n in columns}
+    return {n: len(found) > 1 for n, found in rows.items() if found}
 
 
-def _moves_others(
-    column: Any, before: list[np.ndarray], at: Callable[[np.ndarray], list[np.ndarray]]
-) -> bool:
-    """Whether one value of a column moves what `before` has of a good part of the other rows."""
-    own = np.asarray(column, float)
+def _movers(column: Any, before: list[np.ndarray], at: Callable[[np.ndarray], list[np.ndarray]]) -> list[int]:
+    """Which of the first and the last value of a column moves what `before` has of a good part of the other
+    rows: each to where it is the largest by far, and the smallest of its sign, since those may be what
+    others are measured by."""
+    own, found = np.asarray(column, float), []
+    sd, least = np.nanstd(own) or 1.0, np.nanmin(own)
     for row in (0, len(own) - 1):  # the first of a lag or a difference moves one other row
-        moved = own.copy()
-        moved[row] += _FAR * (np.nanstd(own) or 1.0)
-        pairs = zip(before, at(moved), strict=True)
-        share = max((_changed(b, n, row) for b, n in pairs if b.shape == n.shape), default=0.0)
-        if share > (_SOME if share * (len(own) - 1) >= _FEW else 0.5):
-            return True
-    return False
+        for to in (own[row] + _FAR * sd, least / 2 if least > 0 else least - sd):
+            moved = own.copy()
+            moved[row] = to
+            pairs = zip(before, at(moved), strict=True)
+            share = max((_changed(b, n, row) for b, n in pairs if b.shape == n.shape), default=0.0)
+            if share > (_SOME if share * (len(own) - 1) >= _FEW else 0.5):
+                found.append(row)
+                break
+    return found
 
 
-def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> frozenset[str]:
+def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> dict[str, bool]:
     """The same of columns whose values Python took when the model was traced, as by `np.asarray(x).mean()`:
     the model is traced again with one value moved."""
     density = origin.density
@@ -163,15 +174,15 @@ def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> frozenset[str
         other = build_density(origin.fn, args, kwargs)
         return _parameters(other, sites, state, list(other.arguments.arrays))
 
-    found = set()
+    found = {}
     for name in taken if state is not None else ():
         try:
             before = _parameters(density, sites, state, list(density.arguments.arrays))
-            if _moves_others(leaves[name], before, lambda c, name=name: at(name, c)):
-                found.add(name)
+            if rows := _movers(leaves[name], before, lambda c, name=name: at(name, c)):
+                found[name] = len(rows) > 1
         except (GibbsiteError, ValueError, TypeError, IndexError):
-            found.add(name)  # with another value it is another model
-    density.cache["pooled by python"] = frozenset(found)
+            found[name] = True  # with another value it is another model
+    density.cache["pooled by python"] = found
     return density.cache["pooled by python"]
 
 

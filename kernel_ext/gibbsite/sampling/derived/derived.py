@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -98,21 +98,23 @@ class Quantity:
         if values.dtype == bool:
             return f"<{self.name}: true in {100 * pooled.mean():.1f} % of the draws>"
         lost = float(np.mean(~np.isfinite(pooled)))
-        if lost:
+        if lost and (lost == 1 or not self.expression.may_be_absent):
             return f"<{self.name}: not finite in {100 * lost:.3g} % of the draws>"
-        interval = chosen()
+        interval, pooled = chosen(), pooled[np.isfinite(pooled)]
         low, high = interval.of(pooled)
+        absent = f"; absent in {100 * lost:.3g} % of the draws" if lost else ""
         return (
             f"<{self.name}: mean {pooled.mean(dtype=float):.4g}, median {np.median(pooled):.4g}, "
-            f"{interval} {float(low):.4g} to {float(high):.4g}>"
+            f"{interval} {float(low):.4g} to {float(high):.4g}{absent}>"
         )
 
 
 class Derived:
-    """The quantities of one run, by name; safe from any thread."""
+    """The quantities of one run, by name; safe from any thread. `parse` makes an expression of a text."""
 
-    def __init__(self) -> None:
+    def __init__(self, parse: Callable[[str, Mapping[str, Shape]], Expression] = parse) -> None:
         self._held: dict[str, Quantity] = {}
+        self._parse = parse
         self._lock = threading.RLock()
 
     def add(
@@ -140,7 +142,7 @@ class Derived:
             if name not in self._held and len(self._held) >= _MOST:
                 raise ExpressionError(f"a run keeps {_MOST} derived quantities at most; forget some", text)
             told = {n: Shape(q.shape, [None] * len(q.shape)) for n, q in known.items()}
-            parsed = parse(text, {**sites, **told})
+            parsed = self._parse(text, {**sites, **told})
             if name == parsed.text and parsed.shape and not name.isidentifier():
                 name = f"({name})"  # so that an index belongs to all of it
             found = Quantity(name, parsed)

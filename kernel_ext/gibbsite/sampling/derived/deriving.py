@@ -52,7 +52,7 @@ class Deriving(Execution):
             for n, v in self.draws.items()
         }
         try:
-            found = self._derived.add(expression, name, self.draws, self.kept.sampled.steps, sites)
+            found = self._derived.add(expression, name, self._read, self.kept.sampled.steps, sites)
         except ExpressionError as problem:
             lost = re.search(r"no site is called '(.+?)'", problem.sentence)
             if lost is None or lost.group(1) not in {*self._plan.sites, *self._plan.groups}:
@@ -75,7 +75,12 @@ class Deriving(Execution):
     @property
     def derived(self) -> dict[str, Quantity]:
         """What `derive` made, by name."""
-        return self._derived.quantities(self.draws, self.kept.sampled.steps)
+        return self._derived.quantities(self._read, self.kept.sampled.steps)
+
+    @property
+    def _read(self) -> Mapping[str, np.ndarray]:
+        """What expressions are computed from."""
+        return self.draws
 
     def axis_labels(self, site: str) -> list[tuple[str, ...] | None]:
         """The labels along each axis of a site, where its plates have some; empty for derived quantities."""

@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -139,15 +139,22 @@ class Expression:
     sites: tuple[str, ...]
     shape: tuple[int, ...]
     tree: Any
+    may_be_absent: ClassVar[bool] = False
 
     def of(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
         """Its value at draws `[chain, draw, …]` by site: `[chain, draw, *shape]`, numbers or truth values."""
+        value = self.within(draws)
+        return np.broadcast_to(value, (*value.shape[:2], *self.shape))
+
+    def within(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The same of draws that may have fewer elements along an axis: of the shape that it has there.
+        Raises `ExpressionError` where shapes do not go together then."""
         leading = next((np.shape(draws[n])[:2] for n in self.sites), (0, 0))
         # with the axes of a site first, expressions broadcast as arrays of one draw do
         turned = {n: np.moveaxis(np.asarray(draws[n]), (0, 1), (-2, -1)) for n in self.sites}
         with np.errstate(all="ignore"):
             value = np.asarray(_Evaluate(self.text, self.text, turned).visit(self.tree))
-        full = np.broadcast_to(value, (*self.shape, *leading))
+        full = np.broadcast_to(value, (*np.shape(value)[:-2], *leading))
         return np.moveaxis(full, (-2, -1), (0, 1))
 
 
@@ -394,7 +401,16 @@ class _Evaluate(_Visitor):
         return self.values[node.id] if node.id in self.values else np.float64(CONSTANTS[node.id])
 
     def Subscript(self, node: Any) -> Any:
-        return self.values[node.value.id][node.slice.value]
+        value, index = self.values[node.value.id], node.slice.value
+        if all(-n <= i < n for i, n in zip(index, value.shape, strict=False) if isinstance(i, int)):
+            return value[index]
+        # checked against the largest structure of a run: an element that this one lacks
+        sizes = [
+            len(range(*i.indices(n)))
+            for i, n in zip(index, value.shape, strict=False)
+            if not isinstance(i, int)
+        ]
+        return np.full((*sizes, *value.shape[len(index) :]), np.nan)
 
     def UnaryOp(self, node: ast.UnaryOp) -> Any:
         return UNARY[type(node.op)](self.visit(node.operand))

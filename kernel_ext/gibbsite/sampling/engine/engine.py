@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -31,6 +31,7 @@ from gibbsite.sampling.engine.timing import lowered_blocks
 
 INPUTS = "_gibbsite_inputs"
 _LONGEST_PATH = 4
+_TURNS = "_unwrapped"  # how NumPyro calls them
 # fields of block states that are worth recording, by the name under which people know them
 _FIELDS = {
     "diverging": "diverging",
@@ -529,9 +530,19 @@ class Engine:
 
     def _values(self, state: Any, inputs: Any) -> Any:
         if self.plan.hidden:
-            return jax.vmap(lambda s: forward(self.kernel, self.plan, s, {INPUTS: inputs}))(state)
-        found = jax.vmap(lambda s: self.kernel.postprocess_fn((), {INPUTS: inputs})(s.z))(state)
-        return {n: v for n, v in found.items() if n in self.plan.sites}
+            found = jax.vmap(lambda s: forward(self.kernel, self.plan, s, {INPUTS: inputs}))(state)
+        else:
+            found = jax.vmap(lambda s: self.kernel.postprocess_fn((), {INPUTS: inputs})(s.z))(state)
+        return {
+            n: _once_around(v) if n in self._angles else v for n, v in found.items() if n in self.plan.sites
+        }
+
+    @cached_property
+    def _angles(self) -> frozenset[str]:
+        """The unbounded angles of `CircularReparam`: in which turn they are, no density tells."""
+        sites = self.plan.sites
+        improper = {n for n, s in sites.items() if s.role == "latent" and s.fn_name == "ImproperUniform"}
+        return frozenset(n for n in improper if n.endswith(_TURNS) and n.removesuffix(_TURNS) in sites)
 
     def _records(self, state: Any, inputs: Any) -> Any:
         """What is recorded of a state: values of sites, statistics of blocks, arrays `[chain, …]`."""
@@ -579,6 +590,10 @@ class Engine:
 
 # tells the key of predictions from those that kernels make of the same one
 _PREDICTIONS = 0x7072
+
+
+def _once_around(angle: Any) -> Any:
+    return jnp.remainder(angle + jnp.pi, 2 * jnp.pi) - jnp.pi
 
 
 def forward(kernel: Any, plan: Plan, state: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

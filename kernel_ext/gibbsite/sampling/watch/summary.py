@@ -38,10 +38,21 @@ def summary_of(tree: Any, worst: Mapping[str, np.ndarray], options: Mapping[str,
     if options.get("group", "posterior") == "posterior" and not any(options.get(n) for n in everything):
         tree, shortened = _short(tree, worst)
     with np.errstate(invalid="ignore", divide="ignore"):  # of what never moved, there is no R-hat
-        found = arviz.summary(tree, **{"round_to": None, **options})
+        found = arviz.summary(_in_double(tree, options), **{"round_to": None, **options})
     # who asks for digits, or for another form, has what was asked for
     plain = options.get("round_to") is not None or options.get("fmt", "wide") != "wide"
     return found if plain else _table()(found).told(shortened)
+
+
+def _in_double(tree: Any, options: Mapping[str, Any]) -> Any:
+    """The group that is asked for, in double precision: in single, the mean of thousands of draws is rounded,
+    so that what never moves would have a standard deviation."""
+    group = options.get("group", "posterior")
+    if group not in tree.children:
+        return tree
+    asked = tree[group].to_dataset()
+    single = {n: v.astype(float) for n, v in asked.data_vars.items() if v.dtype == np.float32}
+    return type(tree).from_dict({group: asked.assign(single)}) if single else tree
 
 
 def _short(tree: Any, worst: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, int]]:
