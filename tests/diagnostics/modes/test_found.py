@@ -11,6 +11,8 @@ from gibbsite.diagnostics.modes.found import groups_of_chains, mode_weights, mod
 from gibbsite.diagnostics.modes.space import space_of
 from gibbsite.errors import ModelError
 from gibbsite.sampling.engine.starting import Starting
+from numpyro import handlers
+from numpyro.infer.reparam import CircularReparam
 
 RNG = np.random.default_rng
 SHARES, PLACES = np.array([0.15, 0.25, 0.6]), np.array([-8.0, 0.0, 9.0])
@@ -143,3 +145,19 @@ def test_a_run_says_what_modes_there_are_and_what_they_weigh(tmp_path):
     with pytest.raises(ModelError, match="could not be told"):
         loaded.modes.draws()
     assert modes_found(run.plan, (), run.draws) is None
+
+
+def test_turns_of_an_angle_are_no_modes():
+    """`CircularReparam` lets an angle go around; data about ±π put chains into any turn."""
+
+    @handlers.reparam(config={"mu": CircularReparam()})
+    def m(y):
+        kappa = numpyro.sample("kappa", dist.Gamma(20.0, 0.2))
+        mu = numpyro.sample("mu", dist.VonMises(0.0, 0.4))
+        numpyro.sample("y", dist.VonMises(mu, kappa), obs=y)
+
+    y = np.random.default_rng(24).vonmises(np.pi, 100, 60)
+    run = gb.model(m, y).sample(draws=600, chains=4, seed=0)
+    assert np.abs(run.draws["mu_unwrapped"]).max() <= np.pi + 1e-5
+    np.testing.assert_allclose(np.cos(run.draws["mu_unwrapped"]), np.cos(run.draws["mu"]), atol=1e-5)
+    assert "modes" not in str(run.verdict)

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density.current import exchangeable
 from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
-from gibbsite.diagnostics.modes.renamed import one_labelling
+from gibbsite.diagnostics.modes.renamed import one_labelling, renamed_modes
 from gibbsite.diagnostics.verdict.cures import cures
 
 RNG = np.random.default_rng
@@ -233,3 +233,32 @@ def test_a_run_in_one_labelling_says_so_and_what_helps():
     assert abs(run.draws["w"].mean() - other.draws["w"].mean()) > 0.3 and run.compare(other).agree
     named = gb.model(beta, 2.0, 2.0, (-2.0, 2.0)).sample(draws=300, warmup=100, seed=0, init=start)
     assert named.verdict.notes == ()
+
+
+@pytest.mark.parametrize("priors", ["alike", "apart"])
+def test_modes_that_are_one_under_other_names_are_told_so(priors):
+    """Components of several numbers, along other axes of other sites: none agrees once it is sorted alone."""
+    r = np.random.default_rng(0)
+    y = np.concatenate([r.normal([-2, 1], 0.5, (30, 2)), r.normal([2, -1], 1.0, (30, 2))])
+    sides = 3.0 * np.eye(2) if priors == "alike" else np.array([[-2.0, 0.0], [2.0, 0.0]])
+
+    def m(y):
+        w = numpyro.sample("w", dist.Dirichlet(jnp.ones(2)))
+        mu = numpyro.sample("mu", dist.Normal(0 * sides if priors == "alike" else sides, 3.0).to_event(2))
+        sd = numpyro.sample("sd", dist.HalfNormal(2.0).expand([2, 2]))  # by number, then component
+        parts = dist.Normal(mu, sd.T).to_event(1)
+        numpyro.sample("y", dist.MixtureSameFamily(dist.Categorical(w), parts), obs=y)
+
+    one = {
+        "w": np.array([0.5, 0.5]),
+        "mu": np.array([[-2.0, 1.0], [2.0, -1.0]]),
+        "sd": np.array([[0.5, 1.0]] * 2),
+    }
+    two = {"w": one["w"], "mu": one["mu"][::-1], "sd": one["sd"][:, ::-1]}
+    draws = {}
+    for n in one:
+        each = np.stack([(one, two)[c in (1, 3)][n] for c in range(4)])[:, None]
+        draws[n] = (each + r.normal(0, 0.02, (4, 50, *one[n].shape))).astype(np.float32)
+    draws["w"] /= draws["w"].sum(-1, keepdims=True)
+    found = renamed_modes(gb.model(m, y).plan(), draws, ((0, 2), (1, 3)))
+    assert set(found) == ({"w", "mu", "sd"} if priors == "alike" else set())

@@ -32,6 +32,10 @@ _MOST_DRAWS = 2000
 _FEW_DRAWS = 250
 # numbers that are put through the density to see whether it is symmetric: a tenth of a second of NumPy
 _MOST_WORK = 2_000_000
+_NEARER = 0.1
+"""How near means of a mode have to be to another's under other names, beside how far they are as they are
+called: squares of standard deviations."""
+_TINY = 1e-12
 _ERRORS = 6.0
 """Standard errors by which a share has to miss one half: once in 10⁹, and in 10⁵ where ESS is put at twice
 what it is. All draws in one order are told from 36 effective ones on."""
@@ -86,6 +90,50 @@ def one_labelling(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
         if apart and seen.allows and seen.unchanged(way):
             return [_told(density, way, apart, [n for n in smooth if n in way.moves])]
     return []
+
+
+def renamed_modes(
+    plan: Plan, draws: Mapping[str, np.ndarray], groups: Sequence[Sequence[int]]
+) -> tuple[str, ...]:
+    """The sites whose components are renamed between groups of chains, where that alone is what they differ
+    by and the density stays as it is; nothing where they differ by more."""
+    density = plan.density
+    if density is None or not draws:
+        return ()
+    held = latent_draws(plan, draws)
+    smooth = {n: held[n] for n in density.latents if n in held and held[n].dtype.kind == "f"}
+    seen = _Seen(density, held)
+    first, *others = ({n: v[list(g)].astype(float) for n, v in smooth.items()} for g in groups)
+    moved: set[str] = set()
+    for other in others:
+        near = (_fitted(w, first, other) for w in _exchanges(density, smooth))
+        way = next((w for w in near if w is not None and seen.allows and seen.unchanged(w)), None)
+        if way is None:
+            return ()
+        moved |= way.moves
+    return tuple(n for n in smooth if n in moved)
+
+
+def _fitted(
+    way: Exchange, first: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
+) -> Exchange | None:
+    """An exchange along those axes of each site by which the means of one mode become another's; None where
+    they do not."""
+    means = {n: v.mean(axis=(0, 1)) for n, v in first.items()}
+    as_named = as_renamed = 0.0
+    axes = {}
+    for name, v in other.items():
+        now, spread = v.mean(axis=(0, 1)), np.sqrt(0.5 * (v.var(axis=(0, 1)) + first[name].var(axis=(0, 1))))
+        usual = way.axes.get(name, ())
+        apart = {}
+        for along in {usual, (), *((a,) for a, size in enumerate(now.shape) if size == len(way.order))}:
+            renamed = replace(way, axes={**way.axes, name: along}).applied(means)[name]
+            apart[along] = float(np.square((now - renamed) / (spread + _TINY)).sum())
+        best = min(apart, key=apart.__getitem__)
+        axes[name] = best if apart[usual] - apart[best] > 1 else usual
+        as_named += apart[()]
+        as_renamed += apart[axes[name]]
+    return replace(way, axes=axes) if as_renamed < _NEARER * as_named else None
 
 
 def notices_from(saved: Sequence[Sequence[Any]]) -> tuple[Notice, ...]:

@@ -213,14 +213,7 @@ def disagreement(
             )
         ]
     if switched:
-        return [
-            Notice(
-                f"labels switched: the components of {', '.join(switched)} differ in order between chains",
-                "put them in order (`model.ordered(…)`), or look only at what does not depend on labels",
-                "labels",
-                tuple(switched),
-            )
-        ]
+        return [labels_switched(switched)]
     turned = _turned_sites(bad, draws)
     if turned and signless(turned):
         verb = "have" if len(turned) > 1 else "has"
@@ -247,6 +240,16 @@ def disagreement(
     if not bad:
         return []
     return [Notice(f"R-hat is above 1.01 for {_few(bad)}", hint or "draw more", "rhat")]
+
+
+def labels_switched(sites: Sequence[str]) -> Notice:
+    """The notice of chains that differ by the names of their components alone."""
+    return Notice(
+        f"labels switched: the components of {', '.join(sites)} differ in order between chains",
+        "put them in order (`model.ordered(…)`), or look only at what does not depend on labels",
+        "labels",
+        tuple(sites),
+    )
 
 
 def _turned_sites(bad: Sequence[ScalarStat], draws: Mapping[str, np.ndarray]) -> list[str]:

@@ -12,13 +12,14 @@ from gibbsite.diagnostics.measures.convergence import fair_share, scalar_stat, s
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import History, Notice, ScalarStat
 from gibbsite.diagnostics.modes.found import Modes, modes_found, noticed_modes
-from gibbsite.diagnostics.modes.renamed import one_labelling, signless
+from gibbsite.diagnostics.modes.renamed import one_labelling, renamed_modes, signless
 from gibbsite.diagnostics.verdict import hints
 from gibbsite.diagnostics.verdict.notices import (
     ORDERS,
     disagreement,
     divergence_notice,
     endless,
+    labels_switched,
     missing_information,
     stuck_chains,
     told_by_labels,
@@ -155,6 +156,8 @@ class Monitor:
             self.modes = None
             if [n.topic for n in apart] in (["rhat"], [ORDERS]):
                 self.modes = modes_found(self._plan, of, values)
+            if self.modes is not None and (renamed := renamed_modes(self._plan, values, self.modes.groups)):
+                self.modes, apart = None, [labels_switched(renamed)]
             if self.modes is not None:
                 apart = [noticed_modes(self.modes, hints.for_modes(self._plan))]
             found += apart
