@@ -9,7 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gibbsite.errors import ModelError
+from gibbsite.errors import ModelError, OptionError
 from helpers.predicted import agrees, flat
 from numpyro.contrib.control_flow import scan
 from scipy.special import expit
@@ -493,7 +493,7 @@ def test_what_only_factors_speak_of_is_not_predicted():
     run, _ = ran(model, np.ones(3), draws=20, warmup=20)
     with pytest.raises(ModelError, match="'density' has no distribution to be drawn from"):
         run.predict()
-    with pytest.raises(ModelError, match="'density' has no elements that could be left out"):
+    with pytest.raises(ModelError, match="what the factor 'density' adds is no datum"):
         run.elpd()
 
 
@@ -633,3 +633,32 @@ def test_a_model_with_other_statements_without_data_is_predicted_by_these():
     for name, mean, variance in (("played", p, p * (1 - p)), ("extra", lam, lam)):
         error = np.sqrt(variance.mean() / drawn[name].size)
         assert abs(drawn[name].mean() - mean.mean()) < 4 * error
+
+
+def test_of_categories_without_order_a_table_has_probabilities_and_effects_have_no_average():
+    r = np.random.default_rng(0)
+    df = pd.DataFrame({"x": r.normal(size=90), "g": r.integers(0, 3, 90)})
+    df["y"] = pd.Categorical(r.choice(["bus", "car", "train"], 90))
+
+    def m(df):
+        a = numpyro.sample("a", dist.Normal(0, 1).expand([3]))
+        u = numpyro.sample("u", dist.Normal(0, 1).expand([3]))
+        with numpyro.plate("n", len(df.x)):
+            numpyro.sample("y", dist.Categorical(logits=a + df.x[:, None] * jnp.arange(3.0)), obs=df.y)
+            numpyro.sample("z", dist.Normal(u[df.g], 1), obs=df.x)
+
+    run = gb.model(m, df).sample(draws=200, chains=2, seed=0)
+    p = run.predict(df.head(4))
+    table = p.to_frame("y")
+    assert [*table] == ["P(bus)", "P(car)", "P(train)"]
+    logits = flat(run.draws["a"])[:, None] + np.asarray(df.x[:4])[:, None] * np.arange(3.0)
+    shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    np.testing.assert_allclose(table, shares.mean(0), atol=1e-5)
+    assert [*p.to_frame("z")][:2] == ["mean", "sd"]
+    for ask in (lambda: run.effects("x", [0.0, 1.0], site="y"), lambda: gb.contrast(p, p, site="y")):
+        with pytest.raises(OptionError, match="'y' is of 3 categories without order"):
+            ask()
+    picked = run.effects("g", site="z")
+    assert "per unit" not in repr(picked)
+    with pytest.raises(OptionError, match="no units"):
+        _ = picked.slope

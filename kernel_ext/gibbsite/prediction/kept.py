@@ -36,7 +36,7 @@ _MADE_OF: dict[type, dict[str, str]] = {
         "expected": "means",
     },
     Contrast: {n: n for n in ("a", "b", "site")},
-    Effects: {n: n for n in ("name", "values", "predictions", "site")},
+    Effects: {n: n for n in ("name", "values", "predictions", "site", "amount")},
     Decision: {n: n for n in ("draws", "text", "source")},
     Compared: {n: n for n in ("entries", "observations", "caveats", "kind")},
 }

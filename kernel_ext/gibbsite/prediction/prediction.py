@@ -28,8 +28,9 @@ GROUPS = ("predictions", "posterior_predictive", "prior_predictive")
 class Facts:
     """What a prediction is of. `group` is ArviZ's name for its kind, `outcomes` are the sites of data, `dims`
     and `labels` per axis of every site; `observed` the data that replicates stand beside; `constants` the
-    arguments, by name, for expressions, and `categories` what their codes mean; `pairs` tells predictions
-    apart whose draws belong together."""
+    arguments, by name, for expressions, and `categories` what their codes mean; `nominal` how many values
+    those outcomes have that are of categories without order; `pairs` tells predictions apart whose draws
+    belong together."""
 
     model_name: str
     group: str
@@ -39,6 +40,7 @@ class Facts:
     observed: Mapping[str, np.ndarray] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    nominal: Mapping[str, int] = field(default_factory=dict)
     pairs: Any = None
     source: Any = None
     seed: int = 0
@@ -75,8 +77,8 @@ class Prediction(Shown):
     def expected(self) -> Mapping[str, np.ndarray]:
         """What data are expected to be at every draw, given their parents there, `[chain, draw, *shape]` by
         site: the mean of their distribution, without its noise (what other packages call the expectation of
-        the posterior predictive); of categories that of their codes. What is drawn, of a site whose
-        distribution tells of no mean, of processes given their own past, and of data in a loop. Raises
+        the posterior predictive); of categories that of their codes (see `probs`). What is drawn, of a site
+        whose distribution tells of no mean, of processes given their own past, and of data in a loop. Raises
         `ResourceError` for what memory does not hold.
         """
         found = self._expected() if callable(self._expected) else self._expected
@@ -107,7 +109,8 @@ class Prediction(Shown):
 
     def to_frame(self, site: str | None = None, *, prob: float | None = None, expected: bool = False) -> Any:
         """Mean, standard deviation and interval of every element of the data, or of `site` (or a quantity of
-        `derive`): a table with the rows, and the index, of the table that was given; polars for polars.
+        `derive`): a table with the rows, and the index, of the table that was given; polars for polars. Of
+        categories without order, the probability of each.
 
         With `expected`, of what data are expected to be, without their own noise (see `expected`). `prob` is
         the share in the interval; without it that of all views. Raises `UnknownNameError`.
@@ -119,13 +122,26 @@ class Prediction(Shown):
                 raise UnknownNameError("site", name, values)
         now = chosen()
         interval = now if prob is None else Interval(prob, now.kind)
-        parts = {n: columns_of(values[n], interval) for n in names}
+        parts = {
+            n: self._shares(n)
+            if n in self.facts.nominal and not expected
+            else columns_of(values[n], interval)
+            for n in names
+        }
         shapes = {n: values[n].shape[2:] for n in names}
         dims = {
             n: self.facts.dims.get(n, tuple(f"{n}_dim_{i}" for i in range(len(s)))) for n, s in shapes.items()
         }
         labels = {n: self.facts.labels.get(n, (None,) * len(s)) for n, s in shapes.items()}
         return frame_of(parts, dims, labels, shapes, self.facts.source)
+
+    def _shares(self, site: str) -> dict[str, np.ndarray]:
+        """How probable every category of a site is, by row: `P(category)`."""
+        count, draws = self.facts.nominal[site], self._draws[site]
+        drawn = [(draws == k).mean(axis=(0, 1)) for k in range(count)]
+        shares = np.asarray(self._probs.get(site, np.stack(drawn, axis=-1))).reshape(-1, count)
+        called = self.facts.categories.get(site) or range(count)
+        return {f"P({label})": p for label, p in zip(called, shares.T, strict=True)}
 
     def derive(self, expression: str, *, name: str | None = None) -> Quantity:
         """A quantity of every draw, as `run.derive` has it: over the sites drawn here, the run's other

@@ -387,9 +387,22 @@ def _facts(
     told = {_plain(n): t for n, t in asked.labels.items() if n in leaves}
     told |= {site: asked.labels[n] for n, site in outcomes_of(origin).items() if n in asked.labels}
     return Facts(
-        origin.name, group, outcomes, dims, labels, observed, constants, told, None if held.given else pairs,
-        asked.source, pairs[1],
+        origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
+        None if held.given else pairs, asked.source, pairs[1],
     )  # fmt: skip
+
+
+def _nominal(plan: Planned, outcomes: Sequence[str]) -> dict[str, int]:
+    """The outcomes of more than two categories without order, and how many these are."""
+    found = {}
+    for name in outcomes:
+        site, parameters = plan.density.sites.get(name), plan.density.outputs["parameters"].get(name, {})
+        if site is None or site.fn_name not in ("CategoricalProbs", "CategoricalLogits"):
+            continue
+        count = max((a.aval.shape[-1] for a in parameters.values() if a.aval.shape), default=0)
+        if count > 2:
+            found[name] = count
+    return found
 
 
 def _plain(leaf: str) -> str:

@@ -321,7 +321,7 @@ def code_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterato
     arguments = zip(density.arguments.names, density.arguments.arrays, strict=True)
     known: dict[Any, tuple[str, Any]] = dict(zip(density.data_vars, arguments, strict=True))
     coded = {v: n for v, (n, _) in known.items() if len(labels.get(n, ())) > 2}
-    for variable in _amounts(density, coded):
+    for variable in amounts(density, coded):
         name, array = known[variable]
         texts = labels[name]
         if 2 < len(array) < 2 * len(texts):
@@ -346,7 +346,7 @@ def _all_numbers(texts: Sequence[str]) -> bool:
         return False
 
 
-def _amounts(density: Density, coded: Mapping[Any, str]) -> list[Any]:
+def amounts(density: Density, coded: Mapping[Any, str]) -> list[Any]:
     """Which of the inputs in `coded`, whole numbers, parameters of distributions are computed with as numbers
     that mean an amount: they become decimal on the way, or are a parameter. As indices, and as what is
     compared, they do not."""

@@ -46,8 +46,8 @@ def elpd_of(run: Any) -> Any:
     if missing:
         factors = () if missing != "observed sites" else parts_of(run)[0].model.density.factor_names
         why = (
-            f"; the factor {factors[0]!r} has no elements that could be left out: write it as data of a "
-            "distribution" if missing == "observed sites" and factors else ""
+            f"; what the factor {factors[0]!r} adds is no datum, which could be left out: write it as data "
+            "of a distribution (a class of your own with `log_prob` will do)" if factors else ""
         )  # fmt: skip
         raise ModelError(
             f"the run of {run.model_name!r} lacks {missing}: nothing can be predicted by it{why}"

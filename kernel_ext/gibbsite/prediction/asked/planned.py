@@ -95,9 +95,8 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     check = set(stood_in) & _read_of(density)
     if check:
         raise DataError(
-            f"the model reads {', '.join(sorted(check))} beyond what it observes there, so that the new data "
-            f"need {'it' if len(check) == 1 else 'them'}; or have the model go on with what `sample` "
-            "returns, which is the datum where there is one"
+            f"the model reads {', '.join(sorted(check))} beyond what it observes there: "
+            f"{_instead(origin, 'the new data need that, too')}"
         )
     check_whole_numbers(density)
     check_indices(density)
@@ -131,6 +130,18 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     beside += () if prior else unheard(origin, density, asked, outcomes, places, news)
     stood = frozenset(stood_in)
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, stood, beside)
+
+
+def _instead(origin: Any, otherwise: str) -> str:
+    """What to do about outcomes that a model reads and that nobody gives."""
+    factors = origin.density.factor_names
+    if factors and not current(origin.density).data:
+        return (
+            f"the factor {factors[0]!r} has no distribution that they could be drawn from; write what is "
+            "observed as data of one (`obs=`; a class of your own with `log_prob` and `sample` will do)"
+        )
+    going_on = "have the model go on with what `sample` returns, which is the datum where there is one"
+    return f"{otherwise}, or {going_on}"
 
 
 def _check_steps(origin: Any, asked: Asked) -> None:
@@ -205,8 +216,7 @@ def _analysed(
                 raise
             raise DataError(
                 f"the model reads {', '.join(gone)} beyond what it observes there, and cannot run with None: "
-                "give the values that go before those to come, or have the model go on with what `sample` "
-                "returns, which is the datum where there is one"
+                f"{_instead(origin, 'give the values that go before those to come')}"
             ) from problem
 
     if not as_none:

@@ -118,6 +118,17 @@ def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.nda
     }
 
 
+def check_ordered(prediction: Prediction, site: str, verb: str) -> None:
+    """Refuse averages of categories without order, which would be of their codes; raises `OptionError`."""
+    if site in prediction.facts.nominal:
+        count = prediction.facts.nominal[site]
+        raise OptionError(
+            f"{verb}: {site!r} is of {count} categories without order, of which there is no average; compare "
+            f"their probabilities, run.predict(do=…).probs[{site!r}], or a quantity of them, "
+            f"run.predict(do=…).derive('chosen = {site} == …')"
+        )
+
+
 def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contrast:
     """What prediction `a` has more than `b`, by paired draws: two of the same run, seed and number of draws,
     such as `contrast(run.predict(do={"treated": 1}), run.predict(do={"treated": 0}))`.
@@ -134,6 +145,7 @@ def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contra
     for one in (a, b):
         if name not in one.draws:
             raise UnknownNameError("site", name, one.draws)
+    check_ordered(a, name, "contrast")
     if a.facts.pairs is None or b.facts.pairs is None:
         raise OptionError(
             "given= takes some draws several times, so that draws of two predictions are no pairs; use do=, "

@@ -10,10 +10,11 @@ from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.prediction.uses.contrasting import groups_of
+from gibbsite.prediction.uses.contrasting import check_ordered, groups_of
 from gibbsite.prediction.verbs import predict
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
+from gibbsite.validation.covariates import amounts
 
 _GRID, _TAIL = 9, 2.5
 _FEW = 8  # values that are all looked at
@@ -21,10 +22,14 @@ _FEW = 8  # values that are all looked at
 
 class Effects(Shown):
     """The outcome that is expected at each of `values` of `name`, averaged over rows: `draws` `[chain, draw,
-    value]`, the `predictions` they are of, and `slope`, its change per unit."""
+    value]`, the `predictions` they are of, and `slope`, its change per unit, where the values are an `amount`
+    of something."""
 
-    def __init__(self, name: str, values: list[Any], predictions: list[Prediction], site: str):
+    def __init__(
+        self, name: str, values: list[Any], predictions: list[Prediction], site: str, amount: bool = True
+    ):
         self.name, self.values, self.predictions, self.site = name, values, predictions, site
+        self.amount = amount
 
     @property
     def draws(self) -> np.ndarray:
@@ -39,9 +44,9 @@ class Effects(Shown):
     @property
     def slope(self) -> np.ndarray:
         """The average change of the outcome per unit of the argument, `[chain, draw]`: from the first value
-        to the last. Raises `OptionError` for categories."""
+        to the last. Raises `OptionError` for categories, and whole numbers that only pick elements."""
         first, last = self.values[0], self.values[-1]
-        if isinstance(first, str) or len(self.values) < 2 or first == last:
+        if isinstance(first, str) or not self.amount or len(self.values) < 2 or first == last:
             raise OptionError(f"{self.name!r} has no units between its values: contrast two of them")
         x = self.draws
         return (x[..., -1] - x[..., 0]) / (float(last) - float(first))
@@ -82,7 +87,8 @@ class Effects(Shown):
             for v, m in zip(self.values, means, strict=True)
         )
         unit = ""
-        if all(isinstance(v, int | float) for v in self.values) and len(set(self.values)) > 1:
+        numbers = self.amount and all(isinstance(v, int | float) for v in self.values)
+        if numbers and len(set(self.values)) > 1:
             low, high = chosen().of(self.slope.ravel())
             unit = f"; {self.slope.mean():.4g} per unit, {chosen()} {float(low):.4g} to {float(high):.4g}"
         return f"<Effects of {self.name} on {self.site}: {told}{unit}>"
@@ -107,7 +113,16 @@ def effects(run: Any, name: str, values: Any = None, *, site: str | None = None,
         raise OptionError(f"effects: on which site? site= is one of {', '.join(names)}")
     if site is not None and site not in found[0].draws:
         raise UnknownNameError("site", site, found[0].draws)
-    return Effects(name, chosen_values, found, site or names[0])
+    check_ordered(found[0], site or names[0], "effects")
+    amount = origin is not None and _is_amount(origin, name)
+    return Effects(name, chosen_values, found, site or names[0], amount)
+
+
+def _is_amount(origin: Any, name: str) -> bool:
+    """Whether an argument is computed with; whole numbers that only pick elements have no units."""
+    pairs = zip(origin.density.arguments.names, origin.density.data_vars, strict=True)
+    read = {v: n for n, v in pairs if n == name or n.endswith(f"[{name!r}]")}
+    return any(v.aval.dtype.kind == "f" for v in read) or bool(amounts(origin.density, read)) or not read
 
 
 def _values(origin: Any, name: str) -> list[Any]:
