@@ -76,6 +76,7 @@ def test_spike_and_slab(spike):
     assert run.verdict.ok, run.verdict
 
 
+@pytest.mark.slow
 def test_model_choice_by_if():
     """Poisson or geometric counts: a Bayes factor in closed form; both parameters are integrated out."""
     y = np.array([0, 1, 3, 0, 2, 5, 1, 0, 4, 2])

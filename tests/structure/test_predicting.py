@@ -146,6 +146,7 @@ def decided_by_both(y):
     numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_the_prior_over_structures_is_drawn_from():
     """Parents of what decides are as they are where it is so: sums beside NumPy's of the same program."""
     model = gb.model(decided_by_both, Y)

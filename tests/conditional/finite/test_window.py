@@ -136,6 +136,7 @@ def test_a_count_out_of_one_without_end():
     assert abs(np.corrcoef(n[start], after[0])[0, 1]) < 0.6
 
 
+@pytest.mark.slow
 def test_what_has_no_window_says_why():
     def model():
         numpyro.sample("z", dist.Bernoulli(0.3))

@@ -183,6 +183,7 @@ def test_effects_of_few_data_each_are_drawn_without_a_trial(monkeypatch):
         assert noisy(J, noise).schedule().text == WITHOUT
 
 
+@pytest.mark.slow
 def test_a_run_holds_what_was_predicted_beside_what_came_of_it():
     model = noisy(26, 8.0)
     run = model.sample(draws=400, warmup=100, chains=2, seed=1)

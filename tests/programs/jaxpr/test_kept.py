@@ -181,6 +181,7 @@ print(json.dumps([len(made), jax.config.jax_compilation_cache_dir, run.draws["a"
 """
 
 
+@pytest.mark.slow
 def test_the_next_kernel_and_one_beside_it_find_what_this_one_compiled(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
     environment |= {VARIABLE: str(tmp_path / "cache"), "JAX_PLATFORMS": "cpu"}

@@ -106,6 +106,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_reaches_a_pool_and_does_it_no_harm(model, whole, tmp_path):
     """As in a terminal, or of a notebook's kernel, whose whole group gets it: the worker goes on."""
     program = tmp_path / "program.py"
