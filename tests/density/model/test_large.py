@@ -308,3 +308,23 @@ def test_components_of_large_counts_are_told_apart(name):
         moved = mu + np.array([step, -step])
         found = float(marginal({**state, "mu": jnp.asarray(moved, jnp.float32)}) - marginal(state))
         assert found == pytest.approx(whole(moved) - whole(mu), abs=3e-3)
+
+
+def test_large_counts_that_a_loop_writes_are_drawn():
+    """Sites with numbered names are drawn as one array, of another density than the model's own."""
+    k = R.poisson(np.array([40_000.0, 40_300.0])[np.arange(8) % 2])
+
+    def loop(k):
+        mu = S("mu", dist.Normal(40_000.0, 500.0).expand([2]))
+        for i in range(8):
+            z = S(f"z[{i}]", dist.Bernoulli(0.5))
+            S(f"k[{i}]", dist.Poisson(mu[z]), obs=k[i])
+
+    model, mu = gb.model(loop, k), np.array([39_990.0, 40_310.0])
+    for schedule in (None, "Gibbs z (*) NUTS mu"):
+        run = model.sample(draws=20, warmup=20, chains=1, seed=0, schedule=schedule)
+        assert run.draws["z"].shape == (1, 20, 8)
+    each = stats.poisson.logpmf(k[0], mu)
+    state = {"mu": jnp.asarray(mu, jnp.float32), **{f"z[{i}]": 0 for i in range(8)}}
+    truth = each - special.logsumexp(each)
+    np.testing.assert_allclose(model.conditional("z[0]").logits(state), truth, atol=2e-4)

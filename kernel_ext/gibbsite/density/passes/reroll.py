@@ -137,6 +137,7 @@ def _rewritten(density: "Density", groups: Mapping[str, tuple[str, ...]]) -> "De
     first = {g: m[0] for g, m in groups.items()}
     return replace(
         density,
+        deviances=None,  # it is made over the sites of the model, which are others
         sites=sites,
         groups={},
         enumerated={n: density.enumerated[o] for n in sites if (o := first.get(n, n)) in density.enumerated},
