@@ -74,6 +74,24 @@ def test_those_of_a_run_that_went_on_are_of_all_its_draws(tmp_path):
     np.testing.assert_allclose(found.probs["z"], (p / p.sum(-1, keepdims=True)).mean(0), atol=1e-5)
 
 
+def test_sites_of_a_loop_have_probabilities_and_likelihoods_of_their_own():
+    """Values of `z_0`, `z_1`, … are stacked to one array for what is computed: after the axis of draws."""
+    move, y = np.array([[0.8, 0.2], [0.3, 0.7]], np.float32), X[:3]
+
+    def chain(y):
+        m, z = numpyro.sample("m", dist.Normal(0, 1).expand([2]).to_event(1)), 0
+        for t in range(len(y)):
+            z = numpyro.sample(f"z_{t}", dist.Categorical(jnp.asarray(move)[z]))
+            numpyro.sample(f"y_{t}", dist.Normal(m[z], 1.0), obs=y[t])
+
+    run = gb.model(chain, y).sample(draws=60, warmup=40, chains=2, seed=2)
+    m = run.draws["m"].reshape(-1, 2).astype(float)
+    z0, z2 = (run.draws[f"z_{t}"].reshape(-1) for t in (0, 2))
+    p = move[z0] * move[:, z2].T * stats.norm.pdf(y[1], m, 1.0)
+    np.testing.assert_allclose(run.probs["z_1"], (p / p.sum(-1, keepdims=True)).mean(0), atol=1e-5)
+    assert "z_1" in repr(run.probs) and np.isfinite(run.elpd().elpd)
+
+
 def test_the_likelihood_of_each_point_without_its_label(runs):
     tree = runs[0].to_datatree(log_likelihood="marginal")
     mu = runs[0].draws["mu"][..., None, None].astype(float)

@@ -151,12 +151,13 @@ class Density:
             out[name] = value.astype(site.dtype)
         return out
 
-    def packed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """`values` with those of members stacked under the names of their array sites."""
+    def packed(self, values: Mapping[str, Any], sample_ndims: int = 0) -> dict[str, Any]:
+        """`values` with those of members stacked under the names of their array sites, after as many axes of
+        samples."""
         out = dict(values)
         for group, names in self.members.items():
             if group not in out and all(n in out for n in names):
-                out[group] = jnp.stack([jnp.asarray(out[n]) for n in names])
+                out[group] = jnp.stack([jnp.asarray(out[n]) for n in names], axis=sample_ndims)
         return out
 
     def log_joint(self, state: Mapping[str, Any]) -> Any:

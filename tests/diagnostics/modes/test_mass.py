@@ -7,9 +7,10 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from arviz_stats.base import array_stats
-from gibbsite.diagnostics.modes.mass import DOUBT, bounds, effective, rising
+from gibbsite.diagnostics.modes.mass import DOUBT, bounds, climb, effective, upper_bound
 from gibbsite.diagnostics.modes.space import space_of
 from gibbsite.sampling.warm.scout import weightless
+from scipy.stats import gamma, norm
 
 RNG = np.random.default_rng
 
@@ -72,7 +73,8 @@ def test_discrete_sites_are_summed_out_or_bounded():
 def test_what_is_not_explored_has_no_bound_from_above():
     walk = np.cumsum(RNG(3).standard_normal(100))
     assert effective(walk[:, None])[0] < 8 < effective(RNG(4).standard_normal((100, 1)))[0]
-    assert rising(np.linspace(-50.0, 0.0, 100)) and not rising(RNG(5).standard_normal(100))
+    assert np.isclose(climb(np.linspace(-50.0, 0.0, 100)), 0.5, rtol=0.02)
+    assert climb(RNG(5).standard_normal(100)) == 0
 
     def flat():
         x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
@@ -80,6 +82,43 @@ def test_what_is_not_explored_has_no_bound_from_above():
 
     found = bounds(space_of(gb.model(flat).plan(), ("x",)), {"x": walk.astype(np.float32)})
     assert found.upper == np.inf
+
+
+def test_what_still_climbs_is_bounded_by_what_it_can_reach():
+    x, level = RNG(6).standard_normal((100, 2)), np.linspace(-1e6, -1e6 + 100, 100)
+    assert upper_bound(x, level, level, 0.0) == np.inf
+    assert -1e6 < upper_bound(x, level, level, 0.0, ahead=800) < -1e6 + 1e4
+    assert upper_bound(x, level, level, 0.0, ahead=1e6) > 0
+    impossible = np.where(np.arange(100) % 3 == 0, -np.inf, level)  # a value of a discrete site at times
+    assert -1e6 < upper_bound(x, level, impossible, 0.0, ahead=800) < -1e6 + 2e4
+    assert upper_bound(x, level, np.full(100, -np.inf), 0.0) == np.inf
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_data_have_a_density_where_discrete_sites_are_summed_out(pooled):
+    """Beside the continuous sites' own: the sum over components, unless these have a say in the former."""
+    y = RNG(7).normal(0, 2, 6).astype(np.float32)
+
+    def mixture(y):
+        s = numpyro.sample("s", dist.Gamma(2.0, 1.0))
+        k = numpyro.sample("k", dist.Bernoulli(0.3)) if pooled else 0
+        b = numpyro.sample("b", dist.Normal(3.0 * k, 1.0))
+        with numpyro.plate("n", len(y)):
+            z = numpyro.sample("z", dist.Bernoulli(0.4))
+            numpyro.sample("y", dist.Normal(b * z, s), obs=y)
+
+    space = space_of(gb.model(mixture, y).plan(), ("s", "b", "z", *(["k"] if pooled else [])))
+    assert space.marginal is not None and space.proper == (not pooled)
+    if pooled:
+        return
+    s, b = np.array([0.5, 1.0, 3.0]), np.array([0.2, -1.0, 2.0])
+    x = space.free({"s": s.astype(np.float32), "b": b.astype(np.float32)})
+    level, fit = space.logdensity(x, {})
+    parts = np.stack([np.log(p) + norm.logpdf(y[:, None], m, s) for p, m in ((0.6, 0 * b), (0.4, b))])
+    data = np.logaddexp(*parts).sum(0)
+    np.testing.assert_allclose(np.diff(fit), np.diff(data), rtol=1e-5)  # a marginal leaves constants out
+    own = gamma.logpdf(s, 2.0) + norm.logpdf(b, 3.0 * 0) + np.log(s)
+    np.testing.assert_allclose(level - fit, own, rtol=1e-4, atol=1e-4)
 
 
 def test_supports_that_move_are_not_compared():
@@ -151,3 +190,26 @@ def test_a_wide_mode_is_not_thrown_away():
     share = crosses.draws["s"] < 0
     error = share.std() / np.sqrt(array_stats.ess(share.astype(float), chain_axis=0, draw_axis=1))
     assert crosses.verdict.ok and abs(share.mean() - 0.1) < 4 * error < 0.08
+
+
+@pytest.mark.slow
+def test_a_chain_that_cannot_arrive_is_lost_also_where_discrete_sites_are_summed_out():
+    """A walk of means with a delay: one chain starts millions of nats below the others, and gives them its
+    step size until it is moved."""
+    rng = RNG(1)
+    cases = np.round(2000 * np.exp(np.sin(np.arange(80) / 9) * 1.5))
+    mean = np.roll(cases, 4) * np.exp(np.cumsum(0.06 * rng.normal(size=80)) + 2)
+    y = np.round(rng.gamma(30, mean / 30))
+
+    def delayed(cases, y):
+        s = numpyro.sample("s", dist.HalfNormal(1.0))
+        level = numpyro.sample("level", dist.Normal(0, 1))
+        k = numpyro.sample("k", dist.HalfNormal(10))
+        d = numpyro.sample("d", dist.Categorical(jnp.ones(3) / 3))
+        z = numpyro.sample("z", dist.Normal(0, 1).expand([80]).to_event(1))
+        mean = jnp.exp(level + jnp.cumsum(s * z)) * jnp.roll(cases, d + 3)
+        numpyro.sample("y", dist.NegativeBinomial2(mean, k), obs=y)
+
+    run = gb.model(delayed, cases, y).sample(draws=500, seed=2)
+    assert run.verdict.ok and run.summary().r_hat.max() < 1.02
+    assert (run.draws["d"] == 1).mean() > 0.9 and any("another chain's place" in n for n in run.verdict.notes)

@@ -23,14 +23,16 @@ _RADII = (0.1, 0.01, 0.001)  # around the last draw, where draws hardly move: in
 _LEAST_ESS = 8.0
 _ERRORS = 3.0
 _SLACK = 10.0
+_FASTER = 10.0  # than a chain climbs now: what kernels learn may speed it up
 
 
-def rising(level: np.ndarray) -> bool:
-    """Whether the second half of these lies above the first by more than they vary: the chain is on its way
-    to somewhere."""
+def climb(level: np.ndarray) -> float:
+    """By how much these rise in a draw, where the second half lies above the first by more than they vary:
+    the chain is on its way to somewhere. 0 where it is not."""
     first, second = np.array_split(level, 2)
     spread = np.sqrt((first.var() + second.var()) / 2)
-    return bool(second.mean() - first.mean() > spread + 1.0)
+    rise = float(second.mean() - first.mean())
+    return rise / (len(level) / 2) if rise > spread + 1.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -57,19 +59,21 @@ def effective(x: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(time), np.clip(n / time, 1.0, n), n)
 
 
-def upper_bound(x: np.ndarray, level: np.ndarray, fit: np.ndarray, z_entropy: float) -> float:
+def upper_bound(
+    x: np.ndarray, level: np.ndarray, fit: np.ndarray, z_entropy: float, ahead: float = np.inf
+) -> float:
     """The most that the mode may weigh in which the draws `[draw, size]` with logdensities `level` are.
 
     The smaller of two. No law of these variances has more entropy than independent normals; to that come
     three standard errors of the mean logdensity, and a variance as many times larger as draws were needed
     for an effective one. It is infinite where any number has hardly been explored. And as priors have a mass
     of 1, no region weighs more than the largest density of the data in it, which lies above those of its
-    draws by about half a unit per number.
+    draws by about half a unit per number. Where a chain is still climbing, that holds of what it can reach
+    in the `ahead` draws that it has left.
     """
     size = x.shape[1]
-    known = np.isfinite(fit).all() and not rising(fit)
-    by_fit = float(np.max(fit)) + 0.5 * size + _SLACK if known else np.inf
-    if not np.isfinite(level).all() or not np.isfinite(x).all() or rising(level):
+    by_fit = _most(fit, ahead) + 0.5 * size + _SLACK
+    if not np.isfinite(level).all() or not np.isfinite(x).all() or climb(level):
         return by_fit
     ess = effective(np.column_stack([x, level]))
     moves = np.ptp(x, axis=0) > 0
@@ -79,6 +83,16 @@ def upper_bound(x: np.ndarray, level: np.ndarray, fit: np.ndarray, z_entropy: fl
     entropy = 0.5 * np.sum(np.log(2 * np.pi * np.e * spread))
     error = _ERRORS * level.std(ddof=1) / np.sqrt(ess[-1])
     return min(by_fit, float(level.mean() + error + entropy + z_entropy))
+
+
+def _most(fit: np.ndarray, ahead: float) -> float:
+    """The largest density of the data that a chain with these meets, or can climb to in `ahead` draws; what
+    is impossible at some of them counts for nothing."""
+    seen = fit[fit > -np.inf]
+    if not len(seen) or not np.isfinite(seen).all():
+        return np.inf
+    rate = climb(seen)
+    return float(seen.max()) + (_FASTER * rate * ahead if rate else 0.0)
 
 
 def lower_bound(space: Space, x: np.ndarray, z: dict[str, np.ndarray], seed: int = 0) -> float:
@@ -165,13 +179,16 @@ def discrete_entropy(z: dict[str, np.ndarray]) -> float:
     return total
 
 
-def bounds(space: Space, values: dict[str, Any], seed: int = 0, both: bool = True) -> Bounds:
-    """Bounds of the mass of the mode that one chain's draws `[draw, *shape]` by site are in.
+def bounds(
+    space: Space, values: dict[str, Any], seed: int = 0, both: bool = True, ahead: float = np.inf
+) -> Bounds:
+    """Bounds of the mass of the mode that one chain's draws `[draw, *shape]` by site are in, or can climb to
+    in `ahead` draws.
 
     Without `both` the bound from below, which takes evaluations, is left out."""
     x, z = space.free(values), space.discrete(values)
     level, fit = space.logdensity(x, z)
     if not space.proper:
         fit = np.full(len(x), np.inf)
-    upper = upper_bound(x, level, fit, discrete_entropy(z))
+    upper = upper_bound(x, level, fit, discrete_entropy(z), ahead)
     return Bounds(lower_bound(space, x, z, seed) if both else -np.inf, upper)

@@ -54,9 +54,16 @@ class Space:
     def proper(self) -> bool:
         """Whether the priors surely have a mass of one, and the density of the data is told."""
         sites, weights = self.density.sites, self.density.outputs["weights"]
-        return self.marginal is None and all(
+        return self._own_priors and all(
             sites[n].fn_name not in _IMPROPER and not weights.get(n) for n in (*self.smooth, *self.listed)
         )
+
+    @property
+    def _own_priors(self) -> bool:
+        """Whether continuous sites have one prior whatever the values of sites that are summed out."""
+        summed = () if self.marginal is None else self.listed
+        own = [t for t in self.density.terms if t.origin in self.smooth]
+        return not any(n in self.density.maps[t.atom] for t in own for n in summed)
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -65,7 +72,7 @@ class Space:
 
     def free(self, values: Mapping[str, Any]) -> np.ndarray:
         """Coordinates `[point, size]` of constrained values `[point, *shape]` by site."""
-        values = self.density.packed(values) if not set(self.smooth) <= set(values) else values
+        values = self.density.packed(values, 1) if not set(self.smooth) <= set(values) else values
         if not self.smooth:
             return np.zeros((len(next(iter(values.values()))), 0))
         own = {n: np.asarray(values[n]) for n in self.smooth}
@@ -161,16 +168,19 @@ class Space:
             transform = transform_to(self.density.sites[name].support)
             values[name] = transform(part).astype(self.density.sites[name].dtype)
             moved = moved + jnp.sum(transform.log_abs_det_jacobian(part, values[name]))
-        if self.marginal is not None:
-            return jnp.stack([self.marginal.logdensity_at(values, data) + moved, jnp.zeros(())])
         density = self.density
-        for name in self.absent:
+        whole = None if self.marginal is None else self.marginal.logdensity_at(values, data)
+        if whole is not None and not self._own_priors:
+            return jnp.stack([whole + moved, jnp.zeros(())])
+        for name in density.latent_vars.keys() - values.keys():
             values[name] = jnp.zeros(density.sites[name].shape, density.sites[name].dtype)
         names = sorted(density.latent_vars)
         out = jaxpr_as_fun(density.closed)(*[values[n] for n in names], *data)
         found = jax.tree.unflatten(jax.tree.structure(density.outputs), out)
         inside = all_inside({n: v for n, v in found["inside"].items() if n not in self.absent})
         sums = {n: jnp.sum(v) for n, v in found["log_prob"].items() if n not in self.absent}
+        if whole is not None:  # what the data say, whichever values of what is summed out they say it with
+            return jnp.stack([whole + moved, whole - sum(sums[n] for n in self.smooth)])
         seen = sum((v for n, v in sums.items() if n not in values), start=jnp.zeros(()))
         total = sum((v for n, v in sums.items() if n in values), start=seen)
         return jnp.stack([jnp.where(inside, total + moved, -jnp.inf), seen])

@@ -65,7 +65,7 @@ def without_labels(
         given = tuple(dict.fromkeys(s for sites in read for s in sites))
         found = Likelihood(log_likelihood(plan, kwargs, draws, seed), (), (), given)
     values, integrated, given = dict(found.values), [], [*found.given]
-    known = density.packed(all_latents(plan, draws))
+    known = density.packed(all_latents(plan, draws), 1)
     states = {n: known[n] for n in density.latent_vars}
     for name in _data(plan, density):
         own, members = Own(density, name, states), _members(plan, density, name)

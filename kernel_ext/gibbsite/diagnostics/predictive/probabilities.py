@@ -120,13 +120,16 @@ def probabilities(plan: Plan, draws: Mapping[str, np.ndarray]) -> Probabilities:
 
     states = {n: jnp.asarray(v) for n, v in all_latents(plan, draws).items()}
     count = len(next(iter(states.values())))
-    return Probabilities({n: np.asarray(v) / count for n, v in jitted(total)(states).items()})
+    summed = {n: np.asarray(v) / count for n, v in jitted(total)(states).items()}
+    members = {n: ms for n, ms in density_of(plan).members.items() if n in summed and n not in draws}
+    each = [{n: p} if n not in members else dict(zip(members[n], p, strict=True)) for n, p in summed.items()]
+    return Probabilities({n: p for some in each for n, p in some.items()})
 
 
 def all_latents(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Draws of all latents, one after another. Raises `ModelError` where some were not kept."""
     states = ungrouped(plan, draws)
-    packed = density_of(plan).packed(states)
+    packed = density_of(plan).packed(states, 1)
     missing = [n for n in density_of(plan).latents if n not in packed]
     if missing or not len(next(iter(draws.values()))[0]):
         what = f"draws of {', '.join(missing)} were not kept" if missing else "there are no draws yet"

@@ -100,16 +100,19 @@ def _ties_of(density: Density) -> tuple[Tie, ...]:
     found: dict[tuple[str, tuple[str, ...], str], Tie] = {}
     near_of: dict[str, dict[str, None]] = {}
     decided: dict[str, dict[str, None]] = {}
-    for term in (t for t in density.terms if t.origin in density.sites):
+    ties = []
+    for term in density.terms:
         read = [n for n in density.latents if n in density.maps.latents(term.atom)]
-        near = near_of.setdefault(term.origin, {})
-        near |= dict.fromkeys(n for n in read if not density.sites[n].discrete)
+        smooth = [n for n in read if not density.sites[n].discrete]
+        near_of.setdefault(term.origin, {}).update(dict.fromkeys(smooth))
+        if term.origin in density.factor_names or not density.outputs["parameters"].get(term.origin):
+            ties += _of_unknown(term.origin, smooth)
         discrete = tuple(n for n in read if density.sites[n].discrete)
         if discrete:
             decided.setdefault(term.origin, {}).update(dict.fromkeys(discrete))
-    data = {own: near for own, near in near_of.items() if own not in near}
+    data = {own: near for own, near in near_of.items() if own in density.sites and own not in near}
     noise = {n: t for own, near in data.items() for n, t in _of_data(density, own, near)}
-    ties = [t for own in data for t in _of_level(density, own)]
+    ties += [t for own in data for t in _of_level(density, own)]
     for own, near in near_of.items():
         parents = [n for n in near if n != own] if own in near else []
         ties += [_of_prior(density, n, own, noise.get(n)) for n in parents]
@@ -233,6 +236,13 @@ def _of_level(density: Density, name: str) -> Iterator[Tie]:
         for n in near:
             others = tuple(m for m in near if m != n)
             yield Tie(n, others, name, 1.0, 1.0 + LEAST_TOLD, through=told, level=True)
+
+
+def _of_unknown(name: str, near: Sequence[str]) -> Iterator[Tie]:
+    """What meets in a part of a factor, or of a density without parameters."""
+    for n in near if len(near) > 1 else ():
+        others, told = tuple(m for m in near if m != n), f"{', '.join(near)} meet in {name}"
+        yield Tie(n, others, name, 1.0, 1.0 + LEAST_TOLD, through=told, level=True)
 
 
 def _shaped(read: Mapping[str, Collection[str]]) -> list[str]:

@@ -24,6 +24,7 @@ from gibbsite.plans.candidates.limits import (
     GRADIENT_TIMES,
     LOOP,
     MOST_GRADIENT_TIMES,
+    MOST_MISSING,
     MOST_SLICES_TIMES,
     MOST_UNBOUNDED_TIMES,
     PATH,
@@ -34,6 +35,7 @@ from gibbsite.plans.candidates.limits import (
     WORTH,
 )
 from gibbsite.plans.candidates.trial import Sweep, is_exact
+from gibbsite.plans.schedule.deterministic import joint_blocks
 from gibbsite.plans.schedule.parse import Spec, Update
 from gibbsite.plans.schedule.registry import Facts, apart
 from gibbsite.programs.jaxpr.compat import staged
@@ -242,10 +244,14 @@ class Promises:
         they move besides takes most of what data say of their noise (3, 5 and 6 coefficients of 7 data: 3.6,
         5.8 and 15 measured, and 68 divergences; a walk of one datum a state: 43), and where states are a
         share of those before, which no coordinates make up for (60, 120 and 360 with a datum each: up to 9,
-        20 and 160). None elsewhere."""
+        20 and 160). Elements of a discrete site that would be drawn jointly are drawn one by one with others
+        integrated out (a lattice of nine: they never moved). None elsewhere."""
         mine = {*update.sites}
-        if update.kernel == "Collapsed" and len(outer_of(self.facts.density, update.sites)) > 1:
+        outer = outer_of(self.facts.density, update.sites) if update.kernel == "Collapsed" else ()
+        if len(outer) > 1:
             return MOST_SLICES_TIMES
+        if outer and self.facts.density.sites[outer[0]].discrete:
+            return MOST_MISSING if joint_blocks(self.facts, {n: (n,) for n in outer}) else None
         within = [t for t in self.held if t.site in mine and not t.known]
         if update.kernel not in ("NUTS", "HMC"):
             return None

@@ -108,7 +108,7 @@ def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec
     """What is tied, directly or through others, in one block of NUTS: hierarchies in learnt coordinates."""
     last = _gradients(base)
     for mine in _held_together(facts, base, ties):
-        if not any({t.site, *t.given} <= mine for t in _meeting(ties, last)):
+        if not any({t.site, *t.given} <= mine for t in _meeting(facts, ties, last)):
             yield _moved(facts, base, last, mine)
 
 
@@ -174,7 +174,7 @@ def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Sp
     if any(_gradients(sliced) is None for sliced in scales_collapsed(facts, base, ties)):
         return
     held = {g for t in ties if not t.known for g in t.given}
-    meeting = _meeting(ties, _gradients(base))
+    meeting = _meeting(facts, ties, _gradients(base))
     for mine in _held_together(facts, base, ties):
         plain = _moved(facts, base, _gradients(base), mine)
         last = plain.updates[-1]
@@ -268,11 +268,15 @@ def _independent(facts: Facts, name: str) -> bool:
     )
 
 
-def _meeting(ties: Sequence[Tie], last: Update | None) -> list[Tie]:
-    """The noise of data that others can meet all of, and these, where they are not moved together already:
-    moved together, their density has no bound where they meet, and no step size fits it."""
+def _meeting(facts: Facts, ties: Sequence[Tie], last: Update | None) -> list[Tie]:
+    """The noise of data that others can meet all of, and these, where it is not moved already with some that
+    can: moved together, their density has no bound where they meet, and no step size fits it."""
     old = {*last.sites} if last else set()
-    return [t for t in ties if t.unbounded and not {t.site, *t.given} <= old]
+
+    def moved(t: Tie) -> bool:
+        return t.site in old and all_met(facts.density, t.where, old & {*t.given})
+
+    return [t for t in ties if t.unbounded and not moved(t)]
 
 
 def _moved(facts: Facts, base: Spec, last: Update | None, sites: Collection[str]) -> Spec:

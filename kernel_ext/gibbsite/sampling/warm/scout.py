@@ -24,19 +24,20 @@ def scouted(engine: Engine, state: Any, steps: int = STEPS) -> dict[str, np.ndar
     return {n: np.concatenate([t[n] for t in taken]) for n in taken[0]}
 
 
-def masses(engine: Engine, state: Any) -> list[Bounds] | None:
-    """Bounds of the log masses of the modes that chains are in, in their order; None where they cannot be
-    told: supports that move, or sites whose values are not at hand."""
+def masses(engine: Engine, state: Any, ahead: float = np.inf) -> list[Bounds] | None:
+    """Bounds of the log masses of the modes that chains are in, or that those that still climb reach in
+    `ahead` steps, in their order; None where they cannot be told: supports that move, or sites whose values
+    are not at hand."""
     density, space = engine.plan.density, space_of(engine.plan, engine.sites)
     if density is None or space is None or engine.shard is not None:
         return None
     values = scouted(engine, state)
     found = []
     for chain in range(engine.chains):
-        own = density.packed({n: v[:, chain] for n, v in values.items()})
+        own = density.packed({n: v[:, chain] for n, v in values.items()}, 1)
         if not {*space.smooth, *space.listed} <= set(own):
             return None
-        found.append(bounds(space, own, seed=chain))
+        found.append(bounds(space, own, seed=chain, ahead=ahead))
     return found
 
 

@@ -84,7 +84,7 @@ class Warming:
             return state
         if self._followed.rhat(done)[0] < _RHAT_TOLD:
             return state
-        found, moves = found_again(engine, state, done)
+        found, moves = found_again(engine, state, done, self.length - done)
         if moves:
             self._moved[done] = moves
         return found
@@ -142,13 +142,14 @@ class Warming:
 # beyond doubt: that it lies far below says nothing, as a wide mode does.
 
 
-def found_again(engine: Engine, state: Any, steps: int) -> tuple[Any, tuple[Move, ...]]:
-    """The state after `steps` steps with every lost chain at the place of one that is not, and which went
-    where.
+def found_again(engine: Engine, state: Any, steps: int, ahead: int) -> tuple[Any, tuple[Move, ...]]:
+    """The state after `steps` steps, with `ahead` to come, with every lost chain at the place of one that is
+    not, and which went where.
 
     Looked at are chains below which another lies far above, in the density of all and in that of the data
     alone: for the former alone may be as high as it will, where a scale shrinks to nothing. Of these, masses
-    tell which are lost. What is random of a chain stays its own.
+    tell which are lost, and of those that still climb, what they can reach in the warm-up that is left. What
+    is random of a chain stays its own.
     """
     density = engine.plan.density
     if density is None:
@@ -161,7 +162,7 @@ def found_again(engine: Engine, state: Any, steps: int) -> tuple[Any, tuple[Move
     low, above = _below(level, fit, engine.elements)
     if not low.any():
         return state, ()
-    found = weightless(masses(engine, state), len(level))
+    found = weightless(masses(engine, state, ahead), len(level))
     moves = []
     for c in np.flatnonzero(low):
         none = not np.isfinite(level[c])
