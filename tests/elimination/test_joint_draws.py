@@ -195,3 +195,34 @@ def test_what_cannot_be_joint_says_why_and_is_updated_in_turn():
 def test_chains_in_a_block_are_one_filter():
     (row,) = gb.model(factorial, X.ravel()).schedule("Gibbs [a b]").rows
     assert "filter a, b along 6 steps: state 2 × 3" in row.reason and not row.blocked
+
+
+def cuts(y):
+    """Two change points in one series, of which data read what lies before, between and after."""
+    t = jnp.arange(len(y))
+    rate = numpyro.sample("rate", dist.Gamma(2, 0.5).expand([3]).to_event(1))
+    first = numpyro.sample("first", dist.DiscreteUniform(0, len(y)))
+    last = numpyro.sample("last", dist.DiscreteUniform(0, len(y)))
+    numpyro.factor("order", jnp.where(first < last, 0.0, -jnp.inf))
+    piece = (t >= first).astype(int) + (t > last - 1).astype(int)
+    with numpyro.plate("T", len(y)):
+        numpyro.sample("y", dist.Poisson(rate[piece]), obs=y)
+
+
+def test_change_points_are_tabled_in_work_that_grows_with_the_data():
+    y = np.array([1, 0, 2, 7, 9, 6, 8, 3, 2, 4])
+    found, pairs = joint_marginal(gb.model(cuts, y).density, ("first", "last")), range(len(y) + 1)
+
+    def whole(rate):
+        each = [
+            log_density(cuts, (y,), {}, {"rate": rate, "first": a, "last": b})[0]
+            for a, b in itertools.product(pairs, repeat=2)
+        ]
+        return np.logaddexp.reduce(np.array(each, np.float64))
+
+    rates = jnp.exp(jax.random.normal(jax.random.key(0), (6, 3)) + 1)
+    ours = np.array([found.logdensity({"rate": r}) for r in rates])
+    truth = np.array([whole(r) for r in rates])
+    np.testing.assert_allclose(np.diff(ours), np.diff(truth), rtol=1e-4)  # constants are left out
+    long = joint_marginal(gb.model(cuts, np.tile(y, 20)).density, ("first", "last"))
+    assert long.plan.tables.evaluations < 10 * 201**2

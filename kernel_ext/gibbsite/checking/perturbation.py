@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal, bind_equation
+from gibbsite.programs.jaxpr.compat import RIGHT, ClosedJaxpr, Literal, bind_equation
 from gibbsite.programs.maps.access import Access, Affine, Table, Whole, component_array
 
 # a program runs a dozen times on a few numbers: nearly all of the time would go into making it fast
-QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
+QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0, **RIGHT}
 if jax.__version_info__ < (0, 11):  # later ones know no other way of fusing, and refuse the option
     QUICK["xla_cpu_use_fusion_emitters"] = False
 

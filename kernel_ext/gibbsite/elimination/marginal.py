@@ -13,6 +13,7 @@ from gibbsite.density.terms import summed
 from gibbsite.elimination.integrals.conjugate import Latents, Moments
 from gibbsite.errors import ModelError
 from gibbsite.ground.arguments import flag
+from gibbsite.programs.jaxpr.compat import jit
 
 
 class Marginal(Update):
@@ -161,7 +162,7 @@ class Marginal(Update):
 
     def _jitted(self, name: str, fn: Callable[..., Any]) -> Any:
         if name not in self._programs:
-            self._programs[name] = jax.jit(fn)
+            self._programs[name] = jit(fn)
         return self._programs[name]
 
 

@@ -26,7 +26,7 @@ from gibbsite.density import Density
 from gibbsite.density.explain import widenings
 from gibbsite.errors import DataError
 from gibbsite.ground.arguments import random_key
-from gibbsite.programs.jaxpr.compat import is_traced
+from gibbsite.programs.jaxpr.compat import is_traced, jit
 from gibbsite.programs.maps.access import Component, Table
 from gibbsite.programs.passes.for_cpu import jitted
 
@@ -293,7 +293,7 @@ class FiniteConditional(Conditional):
             table = element_logits(self.tables, {**start, **latents}, data)
             return jnp.moveaxis(jax.nn.log_softmax(table, axis=0), 0, -1)
 
-        return jax.jit(normalised)
+        return jit(normalised)
 
 
 def _fixed(component: Component) -> Any:

@@ -6,7 +6,8 @@ support give all K logits: work proportional to N + K, where filling the site wi
 N · K.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.factors.sums import sum_by
-from gibbsite.conditional.reads.term_access import Touch, maps_after
+from gibbsite.conditional.reads.term_access import SINGLE, Touch, maps_after
 from gibbsite.density import Density
+from gibbsite.density.terms import Term
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 from gibbsite.programs.jaxpr.primitives import compares
 from gibbsite.programs.maps.access import Access, Shape, component_array, element_number, full_window, inside
@@ -53,6 +55,17 @@ class Thresholds:
     comparisons: tuple[Comparison, ...]
     access: Access
 
+    @property
+    def key(self) -> Any:
+        """What terms have in common that are summed together."""
+        touch = self.touches[0]
+        return touch.term.shape, touch.accesses, self.access, _cut_key(self.comparisons[0])
+
+    def after(self, before: "Thresholds") -> "Thresholds":
+        """Those terms and these, of the same key."""
+        more = tuple(c for c in self.comparisons if all(c.out is not b.out for b in before.comparisons))
+        return Thresholds((*before.touches, *self.touches), before.comparisons + more, self.access)
+
 
 def thresholds(
     density: Density, site: str, touches: Sequence[Touch], support: np.ndarray
@@ -63,13 +76,26 @@ def thresholds(
         found = _of_term(density, site, touch, support)
         if found is None:
             continue
-        key = (touch.term.shape, touch.accesses, found.access, _cut_key(found.comparisons[0]))
-        if key in groups:
-            before = groups[key]
-            more = tuple(c for c in found.comparisons if all(c.out is not b.out for b in before.comparisons))
-            found = Thresholds((*before.touches, touch), before.comparisons + more, found.access)
-        groups[key] = found
+        groups[found.key] = found.after(groups[found.key]) if found.key in groups else found
     return tuple(groups.values())
+
+
+def compared(
+    density: Density, term: Term, accesses: Mapping[str, Sequence[Access]], supports: Mapping[str, np.ndarray]
+) -> tuple[Thresholds, ...]:
+    """How a term reads several sites through comparisons alone, each with what none of the others has a part
+    in, one after another; empty where it does not."""
+    found = []
+    for site, own in accesses.items():
+        one = _of_term(density, site, Touch(term, tuple(own), SINGLE), supports[site])
+        if one is None or any(_reads(density, c.threshold, accesses) for c in one.comparisons):
+            return ()
+        found.append(one)
+    return tuple(found)
+
+
+def _reads(density: Density, atom: Any, sites: Collection[str]) -> bool:
+    return not isinstance(atom, Literal) and any(n in density.maps[atom] for n in sites)
 
 
 def _of_term(density: Density, site: str, touch: Touch, support: np.ndarray) -> Thresholds | None:
@@ -144,6 +170,53 @@ def _access(density: Density, touch: Touch, out: Any, cut: list[Any]) -> Access 
     return accesses[0]
 
 
+def cuts_of(found: Thresholds, ev: Any) -> Any:
+    """For each element of the terms, how many of the site's levels lie below its threshold."""
+    first, shape = found.comparisons[0], found.touches[0].term.shape
+    cut = jnp.broadcast_to(_cut(first, ev.full(first.threshold)), first.out.aval.shape)
+    read = [component_array(c, shape, ev.full) for c in found.access.index]  # type: ignore[arg-type]
+    return jnp.broadcast_to(cut[tuple(read)], shape)
+
+
+def threshold_table(
+    density: Density, found: Sequence[Thresholds], latents: Mapping[str, Any], data: Any
+) -> Any:
+    """The sum of terms over their elements for all values of several sites, one element of each, that they
+    read through comparisons alone: `[K, …]`, an axis for each of `found`, which are of the same terms.
+    `latents` with the sites, whose values do not matter."""
+    terms = [t.term for t in found[0].touches]
+    bins = [len(f.comparisons[0].levels) + 1 for f in found]
+    place = jnp.zeros(terms[0].shape, jnp.int32)
+    for f, n in zip(found, bins, strict=True):
+        place = place * n + cuts_of(f, density.evaluator(latents, data))
+
+    def by_cuts(late: tuple[bool, ...]) -> Any:
+        ev = density.evaluator(latents, data)
+        sides = [(c, side) for f, side in zip(found, late, strict=True) for c in f.comparisons]
+        ev.give({c.out: _outcome(c, side, ev) for c, side in sides})
+        part = jnp.broadcast_to(sum(t.at(ev) for t in terms), terms[0].shape)
+        return sum_by(place.reshape(-1), part.reshape(-1), math.prod(bins)).reshape(bins)
+
+    def summed(late: tuple[bool, ...]) -> Any:
+        """With the sites from there on at all levels."""
+        if len(late) == len(found):
+            return by_cuts(late)
+        axis = len(late)
+        return _before(summed((*late, False)), axis) + _past(summed((*late, True)), axis)
+
+    return summed(())
+
+
+def _past(by_cut: Any, axis: int) -> Any:
+    """Sums of what is past its threshold at each level: from the level of number `cut` on."""
+    return jax.lax.slice_in_dim(jnp.cumsum(by_cut, axis), 0, by_cut.shape[axis] - 1, axis=axis)
+
+
+def _before(by_cut: Any, axis: int) -> Any:
+    """Sums of what is before its threshold at each level."""
+    return jax.lax.slice_in_dim(jax.lax.cumsum(by_cut, axis, reverse=True), 1, by_cut.shape[axis], axis=axis)
+
+
 def threshold_logits(
     density: Density,
     found: Thresholds,
@@ -164,9 +237,7 @@ def threshold_logits(
         return sum(t.term.at(ev) for t in found.touches)
 
     ev = density.evaluator(latents, data)
-    cut = jnp.broadcast_to(_cut(first, ev.full(first.threshold)), first.out.aval.shape)
-    read = [component_array(c, shape, ev.full) for c in found.access.index]  # type: ignore[arg-type]
-    cut = jnp.broadcast_to(cut[tuple(read)], shape)
+    cut = cuts_of(found, ev)
     element = element_number(touch.accesses[0].index, shape, elements, ev.full)
     place = (element * (count + 1) + cut).reshape(-1)
     window = touch.accesses[0].window
@@ -184,10 +255,8 @@ def threshold_logits(
         less = jnp.where(jnp.isfinite(early), early, jnp.where(jnp.isfinite(late), late, 0))
         early, late = early - less, late - less
     early, late = by_cut(early), by_cut(late)
-    # an element is past its threshold from the level of number `cut` on
-    before = jnp.cumsum(early[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    after = jnp.cumsum(late, axis=1)[:, :-1]
-    return jnp.moveaxis((before + after).reshape((*elements, count)), -1, 0)
+    logits = _before(early, 1) + _past(late, 1)
+    return jnp.moveaxis(logits.reshape((*elements, count)), -1, 0)
 
 
 def _cut(c: Comparison, threshold: Any) -> Any:

@@ -16,6 +16,7 @@ from gibbsite.conditional.linear.rows import Slopes, copy_read
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.programs.evaluation.evaluate import Evaluator
+from gibbsite.programs.jaxpr.compat import jit
 
 # the least part of a column's square that others may leave in the data: fifty times what a factor needs (see
 # `root`), because weights change in a run
@@ -35,7 +36,7 @@ def alike(density: Density, layout: Layout, rows: Sequence[Any], slopes: Any, gi
     if given or not all(_is_scale(density, n) for n in read):
         return None
 
-    @jax.jit
+    @jit
     def found(data: Any) -> list[tuple[Any, ...]]:
         ev = density.evaluator(_plain(density), data)
         return [(r.weight, r.left, r.right, _copies(r, ev, layout)) for r in slopes(ev)]

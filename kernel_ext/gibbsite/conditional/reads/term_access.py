@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
 from gibbsite.ground.once import once
-from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal, Var
+from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal, Var, jit
 from gibbsite.programs.jaxpr.primitives import LOOPS, of_kind, smooth_operands
 from gibbsite.programs.jaxpr.walker import reached
 from gibbsite.programs.maps.access import (
@@ -67,7 +66,7 @@ def resolved(density: Density, touching: Sequence[tuple[Any, Sequence[Access]]])
             read = density.evaluator({}, data).full
             return [t.value(read) for t in order]
 
-        values = jax.jit(all_tables)(density.arguments.arrays)
+        values = jit(all_tables)(density.arguments.arrays)
         arrays = {t: np.asarray(v).reshape(t.shape) for t, v in zip(order, values, strict=True)}
 
     def simple(c: Component, window: Window) -> Component:

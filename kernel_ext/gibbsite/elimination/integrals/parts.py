@@ -20,6 +20,7 @@ from gibbsite.elimination.integrals.conjugate import Message, conjugate_message,
 from gibbsite.elimination.integrals.gaussian import gaussian_message, scaled_message
 from gibbsite.errors import ModelError
 from gibbsite.ground.once import once
+from gibbsite.programs.jaxpr.compat import jit
 
 
 def messages_of(density: Density, sites: Sequence[str]) -> tuple[Message, ...]:
@@ -126,9 +127,7 @@ def check_finite(density: Density, sites: Sequence[str], messages: Sequence[Mess
         if not mine:
             continue
         try:
-            found, log_prob, curvature = jax.jit(partial(_looked_at, density, message, names=mine))(
-                latents, data
-            )
+            found, log_prob, curvature = jit(partial(_looked_at, density, message, names=mine))(latents, data)
         except ValueError as problem:  # NumPyro's, of parameters that its distribution cannot have
             raise _infinite(density, mine[0]) from problem
         for name in mine:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.finite.finite import FiniteStructure, FiniteTables
+from gibbsite.conditional.finite.threshold import Thresholds, compared, threshold_table
 from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.conditional.reads.term_access import SINGLE, Touch
 from gibbsite.conditional.tables.factor import (
@@ -160,9 +161,11 @@ class Tables:
         self.density, self.of = guarded(density), of
         self.sources: list[Source] = []
         self._rest: list[Piece] = []
+        self._compared: dict[Any, tuple[Thresholds, ...]] = {}
         single: dict[str, list[Touch]] = {s: [] for s in of.names}
         for term in (*density.terms, *density.bounds):
             self._collect(term, single, limit)
+        self.sources += [self._of_compared(key[0], found) for key, found in self._compared.items()]
         for site, touches in single.items():
             if touches or of.supports[site].valid is not None:
                 self.sources.append(self._of_single(site, touches))
@@ -195,10 +198,44 @@ class Tables:
                 self._without(piece, limit)
 
     def _without(self, piece: Piece, limit: float) -> None:
-        if piece.reads:
-            self.sources.append(Tabulated(self.density, piece, self.of.supports, limit).source)
-        else:
+        if not piece.reads:
             self._rest.append(piece)
+            return
+        found = self._compared_in(piece)
+        if found and math.prod(self.of.sizes[s] for s in piece.sites) <= limit:
+            key = (piece.sites, *(f.key for f in found))
+            before = self._compared.get(key, found)
+            more = (f.after(b) for f, b in zip(found, before, strict=True))
+            self._compared[key] = found if before is found else tuple(more)
+        else:
+            self.sources.append(Tabulated(self.density, piece, self.of.supports, limit).source)
+
+    def _compared_in(self, piece: Piece) -> tuple[Thresholds, ...]:
+        """How a term reads several sites of one element each through comparisons alone, if it does."""
+        sites, supports = piece.sites, self.of.supports
+        alone = len({*sites}) == len(sites) > 1 and piece.size == piece.term.shape
+        if not alone or any(self.of.count[s] != 1 or supports[s].valid is not None for s in sites):
+            return ()
+        accesses = term_accesses(self.density, piece.term, self.of.elements)
+        mine = {s: accesses[s] for s in sites}
+        return compared(self.density, piece.term, mine, {s: supports[s].values for s in sites})
+
+    def _of_compared(self, sites: Sequence[str], found: tuple[Thresholds, ...]) -> Source:
+        """The table of terms that read sites through comparisons alone, as several change points are read: in
+        work proportional to their elements and to its entries, not to the product."""
+        sizes, terms = tuple(self.of.sizes[s] for s in sites), [t.term for t in found[0].touches]
+
+        def tables(latents: Latents, data: Any) -> list[Any]:
+            firsts = {
+                s: f.values[0].reshape((1,) * len(f.elements) + f.values.shape[1:])
+                for s, f in self.of.supports.items()
+            }
+            return [threshold_table(self.density, found, {**latents, **firsts}, data)[..., None]]
+
+        origin = " ".join(dict.fromkeys(t.origin for t in terms))
+        factor = Factor(tuple(sites), (np.zeros(1, np.int64),) * len(sites), 1, sizes, origin)
+        elements = sum(math.prod(t.shape) for t in terms) + math.prod(n + 1 for n in sizes)
+        return Source((factor,), tables, 2.0 ** len(sites) * elements)
 
     def _unread(self, term: Term, found: Sequence[Access]) -> list[Piece]:
         """The parts of a term that no access covers."""

@@ -20,6 +20,7 @@ from gibbsite.kernels.blocks.finite import data_of
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
 from gibbsite.kernels.learnt.moving import followed
 from gibbsite.kernels.learnt.residuals import from_their_locations
+from gibbsite.programs.jaxpr.compat import jit
 from gibbsite.programs.passes.replaced import with_slopes
 
 _RADIUS, _TRIES = 2.0, 100
@@ -77,7 +78,7 @@ class Problem:
             key = (tree, *((k.shape, k.dtype) for k in kinds), *map(id, fixed))
             if key not in self._gradients:
                 # the objects are kept, so that their numbers stay theirs
-                self._gradients[key] = jax.jit(whole), fixed
+                self._gradients[key] = jit(whole), fixed
             # by any other name, a type is another one for JAX: numbers written in Python have weak ones
             same = [lax.convert_element_type(a, k.dtype) for a, k in zip((u, *arrays), kinds, strict=True)]
             return self._gradients[key][0](*same)

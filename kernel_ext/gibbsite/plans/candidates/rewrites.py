@@ -108,8 +108,7 @@ def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec
     """What is tied, directly or through others, in one block of NUTS: hierarchies in learnt coordinates."""
     last = _gradients(base)
     for mine in _held_together(facts, base, ties):
-        if not any({t.site, *t.given} <= mine for t in _meeting(facts, ties, last)):
-            yield _moved(facts, base, last, mine)
+        yield _moved(facts, base, last, mine)
 
 
 def labels_switched(facts: Facts, base: Spec) -> Spec | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.core as _jax_core
 import jax.extend.core as _core
+import jaxlib
 import numpy as np
 from jax._src import cache_key as _cache_key
 from jax._src import config as _config
@@ -266,6 +267,26 @@ def equation_frames(eqn: JaxprEqn) -> list[tuple[str, int]]:
 def scope_of(eqn: JaxprEqn) -> str:
     """The `jax.named_scope`s within which an equation was traced, innermost last."""
     return str(eqn.source_info.name_stack)
+
+
+_NUMBERS = re.findall(r"\d+", jaxlib.__version__)[:3]
+_WRONG = (0, 10, 2) <= tuple(map(int, _NUMBERS)) < (0, 12)
+# From 0.10.2 on XLA hands reductions on CPUs to a library, YNNPACK, that adds up other elements than it is
+# asked for: `-(d * x).sum(2)` of 320 by 160 by 2 numbers (jax-ml/jax#39103; also #39257, where it crashes).
+RIGHT: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""} if _WRONG else {}
+"""Options that a program has to be compiled with for its numbers to be right on CPUs."""
+
+
+def jit(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit`, with numbers that are right on CPUs (see `RIGHT`); within another program as those are."""
+    plain: Any = jax.jit(fn)
+    alone: Any = jax.jit(fn, compiler_options=RIGHT) if RIGHT else plain
+
+    def run(*args: Any) -> Any:
+        # JAX takes options for whole programs only
+        return (alone if _jax.trace_state_clean() else plain)(*args)
+
+    return run
 
 
 def compiled_by(lowered: Any, client: Callable[[Any], Any], options: Any = None) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gibbsite.programs.jaxpr.compat import compiled_by, dumped, program_key, program_size, staged
+from gibbsite.programs.jaxpr.compat import RIGHT, compiled_by, dumped, program_key, program_size, staged
 from gibbsite.programs.jaxpr.kept import chosen, found_or_made, put
 from gibbsite.programs.passes.for_cpu import lowered_for_cpu
 
@@ -102,7 +102,7 @@ def compiled(
     options = {"quickly": _QUICKLY, "small": _SMALL, "long": None}[sort]
     if sort == "small" and _PLAIN_LOOPS and not _with_matrices(on):
         sort, options = "plain", _SMALL | _PLAIN_LOOPS
-    return compiled_by(lowered, partial(_Client, sort=sort, expect=expect), options)
+    return compiled_by(lowered, partial(_Client, sort=sort, expect=expect), {**RIGHT, **(options or {})})
 
 
 def _few(tree: Any) -> bool:

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax.lax import GatherScatterMode
 
-from gibbsite.programs.jaxpr.compat import JaxprEqn, bind_equation
+from gibbsite.programs.jaxpr.compat import JaxprEqn, bind_equation, jit
 from gibbsite.programs.jaxpr.primitives import GATHERS, LAPACK, SCATTERS, SOLVES, of_kind
 from gibbsite.programs.passes.replaced import Replacement, changes, replayed
 
@@ -151,7 +151,7 @@ def jitted(fn: Callable[..., Any]) -> Any:
     def run(*args: Any) -> Any:
         return (for_cpu(fn) if jax.default_backend() == "cpu" else fn)(*args)
 
-    return jax.jit(run)
+    return jit(run)
 
 
 def rows(eqn: JaxprEqn) -> Replacement | None:

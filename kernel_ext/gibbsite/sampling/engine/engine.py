@@ -21,6 +21,7 @@ from gibbsite.errors import CheckpointError, ModelError
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compat import RIGHT
 from gibbsite.programs.jaxpr.compiling import Surroundings, compiled
 from gibbsite.programs.passes.for_cpu import for_cpu, lowered_for_cpu
 from gibbsite.sampling.engine.abandonable import UnderWay, beside
@@ -323,7 +324,8 @@ class Engine:
         in_specs = tuple(specs[i] for i in ins)
         out_specs = specs[outs] if isinstance(outs, str) else tuple(specs[o] for o in outs)
         local = jax.shard_map(fn, mesh=self._mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
-        return jax.jit(local, in_shardings=tuple(NamedSharding(self._mesh, s) for s in in_specs))
+        shardings = tuple(NamedSharding(self._mesh, s) for s in in_specs)
+        return jax.jit(local, in_shardings=shardings, compiler_options=RIGHT)
 
     def placed(self, tree: Any, by_chain: bool) -> Any:
         """`tree` where the programs want it; moves nothing on a single device."""
