@@ -8,6 +8,8 @@ import numpyro.distributions as dist
 import pytest
 from helpers.startup.arrays import array
 from helpers.truths.oracle import against_joint
+from scipy.special import logsumexp
+from scipy.stats import beta, binom
 
 Y = array([2.0, 3.0, 1.0])
 
@@ -115,3 +117,49 @@ def test_a_simplex_of_two_read_as_a_probability():
     points = np.array([[[p, 1 - p]] * 3 for p in (0.2, 0.5, 0.7)], np.float32)
     points[1, 2] = 0.9, 0.1
     assert against_joint(pairs, (jnp.array([1, 0, 1]),), "w", [{}], points) == "conjugate"
+
+
+def survivors(y):
+    """Counts out of counts of the step before, in a loop: their support is bounded by themselves."""
+    p, n = numpyro.sample("p", dist.Beta(2, 2)), 9
+    for t in range(len(y)):
+        n = numpyro.sample(f"n{t}", dist.Binomial(n, p))
+        numpyro.sample(f"y{t}", dist.Binomial(n, 0.5), obs=y[t])
+
+
+def in_turn(y):
+    """Two sites that bound each other."""
+    p, n = numpyro.sample("p", dist.Beta(2, 2)), 9
+    for t in range(len(y)):
+        m = numpyro.sample(f"m{t}", dist.Binomial(n, p))
+        n = numpyro.sample(f"n{t}", dist.Binomial(m, p))
+        numpyro.sample(f"y{t}", dist.Binomial(n, 0.5), obs=y[t])
+
+
+def test_counts_out_of_each_other_are_listed():
+    """The widest range of one was asked for by its own, without end."""
+    model = gb.model(survivors, np.array([4, 2, 1]))
+    assert model.schedule().text == "Eliminate [n0 n1 n2] > NUTS p"
+    marginal = model.marginal("n0", "n1", "n2")
+    p = np.linspace(0.2, 0.9, 5)
+    first, then = np.arange(10)[:, None, None], np.arange(10)[None, :, None]
+    third = np.arange(10)[None, None, :]
+    each = [
+        binom.logpmf(first, 9, q)
+        + binom.logpmf(then, first, q)
+        + binom.logpmf(third, then, q)
+        + binom.logpmf(4, first, 0.5)
+        + binom.logpmf(2, then, 0.5)
+        + binom.logpmf(1, third, 0.5)
+        + beta.logpdf(q, 2, 2)
+        for q in p
+    ]
+    truth = logsumexp(np.stack(each), axis=(1, 2, 3))
+    found = np.array([marginal.logdensity({"p": q}) for q in p])
+    np.testing.assert_allclose(np.diff(found), np.diff(truth), rtol=1e-4)
+
+
+def test_sites_that_bound_each_other_in_turn_are_drawn():
+    run = gb.model(in_turn, np.array([4, 2])).sample(draws=50, warmup=50, chains=2, seed=0)
+    m, n = (np.stack([run.draws[f"{name}{t}"] for t in (0, 1)]) for name in "mn")
+    assert (n <= m).all() and (m[1] <= n[0]).all() and (m[0] <= 9).all()

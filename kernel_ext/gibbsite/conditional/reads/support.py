@@ -1,6 +1,7 @@
 """Supports: the values of a discrete site and their names; those that move with other latents."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from gibbsite.programs.maps.access import Table, of_site
 Shape = tuple[int, ...]
 
 _MOST_BOUNDS = 4096
+_MOST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ class FiniteSupport:
         return self.values.shape[0]
 
 
-def finite_support(density: Density, name: str) -> FiniteSupport | None:
+def finite_support(density: Density, name: str, asking: frozenset[str] = frozenset()) -> FiniteSupport | None:
     """The support of a discrete latent site; None where it is not finite, as that of a count out of one that
-    has no end.
+    has no end, or not known, as of sites that bound each other in turn (those that are `asking`).
 
     Raises `ModelError` where the support depends on many latent values.
     """
@@ -49,7 +51,7 @@ def finite_support(density: Density, name: str) -> FiniteSupport | None:
     if not site.discrete:
         return None
     if name in density.outputs["bounds"]:
-        return _integer_range(density, name)
+        return None if name in asking else _integer_range(density, name, asking | {name})
     values = density.enumerated.get(name)
     if values is None:
         return None
@@ -58,11 +60,11 @@ def finite_support(density: Density, name: str) -> FiniteSupport | None:
     return FiniteSupport(values.astype(site.dtype), elements, None)
 
 
-def _integer_range(density: Density, name: str) -> FiniteSupport | None:
+def _integer_range(density: Density, name: str, asking: frozenset[str]) -> FiniteSupport | None:
     site = density.site(name)
     atoms = density.outputs["bounds"][name]
     if any(density.maps.latents(a) for a in atoms):
-        return _widest_range(density, name, atoms)
+        return _widest_range(density, name, atoms, asking)
     read = density.evaluator({}).full
     low, high = (np.asarray(read(a)) for a in atoms)
     values = np.arange(low.min(), high.max() + 1)
@@ -74,12 +76,14 @@ def _integer_range(density: Density, name: str) -> FiniteSupport | None:
     return FiniteSupport(values.astype(site.dtype), site.shape, valid)
 
 
-def _widest_range(density: Density, name: str, atoms: Sequence[Any]) -> FiniteSupport | None:
+def _widest_range(
+    density: Density, name: str, atoms: Sequence[Any], asking: frozenset[str]
+) -> FiniteSupport | None:
     """All values that a site may have, whatever the values of the sites that bound it. Terms of the density
     rule out those that are too large or too small at the time."""
     site = density.site(name)
     blame = sorted(frozenset().union(*(density.maps.latents(a) for a in atoms)))
-    supports = {n: finite_support(density, n) for n in blame}
+    supports = {n: finite_support(density, n, asking) for n in blame if n != name}
     endless = [n for n, s in supports.items() if s is None or s.values.ndim > 1]
     mixed = [n for n in blame for a in atoms if not all(x.single for x in density.maps[a].get(n, ()))]
     many = int(np.prod([s.size for s in supports.values() if s], dtype=np.int64)) > _MOST_BOUNDS
@@ -92,16 +96,34 @@ def _widest_range(density: Density, name: str, atoms: Sequence[Any]) -> FiniteSu
         )
     if endless:
         return None
-    low, high = np.inf, -np.inf
-    for values in itertools.product(*(s.values for s in supports.values() if s)):
-        filled = {
-            n: np.full(density.sites[n].shape, v, density.sites[n].dtype)
-            for n, v in zip(blame, values, strict=True)
-        }
-        read = density.evaluator(filled).full
-        ends = [np.asarray(read(a)) for a in atoms]
-        low, high = min(low, ends[0].min()), max(high, ends[1].max())
-    return FiniteSupport(np.arange(int(low), int(high) + 1).astype(site.dtype), site.shape, None)
+
+    def ends(listed: Mapping[str, Any]) -> tuple[int, int]:
+        low, high = np.inf, -np.inf
+        for values in itertools.product(*listed.values()):
+            filled = {
+                n: np.full(density.sites[n].shape, v, density.sites[n].dtype)
+                for n, v in zip(listed, values, strict=True)
+            }
+            read = density.evaluator(filled).full
+            found = [np.asarray(read(a)) for a in atoms]
+            low, high = min(low, found[0].min()), max(high, found[1].max())
+        return int(low), int(max(low, high))
+
+    listed = {n: s.values for n, s in supports.items() if s}
+    if name in blame:  # elements bound each other, as survivors of survivors do
+        low = high = 0
+        for _ in range(_MOST_ROUNDS):
+            before = low, high
+            if (high - low + 1) * math.prod(map(len, listed.values())) > _MOST_BOUNDS:
+                return None
+            low, high = ends({**listed, name: np.arange(low, high + 1)})
+            if (low, high) == before:
+                break
+        else:
+            return None
+    else:
+        low, high = ends(listed)
+    return FiniteSupport(np.arange(low, high + 1).astype(site.dtype), site.shape, None)
 
 
 def value_labels(

@@ -6,12 +6,12 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core as _jax_core
 import jax.extend.core as _core
-import jaxlib
 import numpy as np
 from jax._src import cache_key as _cache_key
 from jax._src import config as _config
@@ -269,7 +269,7 @@ def scope_of(eqn: JaxprEqn) -> str:
     return str(eqn.source_info.name_stack)
 
 
-_NUMBERS = re.findall(r"\d+", jaxlib.__version__)[:3]
+_NUMBERS = re.findall(r"\d+", version("jaxlib"))[:3]
 _WRONG = (0, 10, 2) <= tuple(map(int, _NUMBERS)) < (0, 12)
 # From 0.10.2 on XLA hands reductions on CPUs to a library, YNNPACK, that adds up other elements than it is
 # asked for: `-(d * x).sum(2)` of 320 by 160 by 2 numbers (jax-ml/jax#39103; also #39257, where it crashes).
