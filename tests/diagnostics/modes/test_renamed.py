@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.density.current import exchangeable
 from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
-from gibbsite.diagnostics.modes.renamed import one_labelling, renamed_modes
+from gibbsite.diagnostics.modes.renamed import one_labelling, renamed_chains, renamed_modes
 from gibbsite.diagnostics.verdict.cures import cures
 
 RNG = np.random.default_rng
@@ -262,3 +262,37 @@ def test_modes_that_are_one_under_other_names_are_told_so(priors):
     draws["w"] /= draws["w"].sum(-1, keepdims=True)
     found = renamed_modes(gb.model(m, y).plan(), draws, ((0, 2), (1, 3)))
     assert set(found) == ({"w", "mu", "sd"} if priors == "alike" else set())
+
+
+@pytest.mark.parametrize("case", ["alike", "apart", "another partition"])
+def test_chains_with_names_of_their_own_are_told_by_who_bears_them(case):
+    """Groups of a network: shares and densities of links of four chains, each under other names."""
+    r, (i, j) = np.random.default_rng(1), np.triu_indices(12, 1)
+    truth = np.arange(12) % 3
+    links = np.array([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3], [0.2, 0.3, 0.7]])
+    tied = (r.random(len(i)) < links[truth[i], truth[j]]).astype(int)
+    weight = np.ones(3) if case != "apart" else np.array([1.0, 5.0, 1.0])
+
+    def network(tied):
+        pi = numpyro.sample("pi", dist.Dirichlet(weight))
+        B = numpyro.sample("B", dist.Beta(1, 1).expand([3, 3]).to_event(2))
+        with numpyro.plate("N", 12):
+            z = numpyro.sample("z", dist.Categorical(pi))
+        with numpyro.plate("pairs", len(i)):
+            numpyro.sample("tied", dist.Bernoulli(B[z[i], z[j]]), obs=tied)
+
+    draws = {"pi": [], "B": [], "z": []}
+    for chain, order in enumerate(([0, 1, 2], [1, 2, 0], [2, 1, 0], [0, 2, 1])):
+        z = truth.copy()
+        if case == "another partition" and chain == 2:
+            z[:3] = 0
+        draws["pi"].append(np.full((50, 3), 1 / 3) + r.normal(0, 0.01, (50, 3)))
+        noise = r.normal(0, 0.01, (50, 3, 3))
+        draws["B"].append(links[np.ix_(order, order)] + noise)
+        draws["z"].append(np.tile(np.argsort(order)[z], (50, 1)))
+    draws = {n: np.stack(v) for n, v in draws.items()}
+    draws["pi"] /= draws["pi"].sum(-1, keepdims=True)
+    draws = {n: v.astype(int if n == "z" else np.float32) for n, v in draws.items()}
+    plan = gb.model(network, tied).plan()
+    assert set(renamed_chains(plan, draws, {"B", "z"})) == ({"pi", "B"} if case == "alike" else set())
+    assert renamed_chains(plan, draws, {"B", "z", "other"}) == ()

@@ -228,3 +228,27 @@ def test_a_factor_of_data_that_no_other_latent_enters_is_told():
     found = gb.model(halves, x, x + 1).sample(draws=40, chains=1, seed=1).elpd()
     assert found.factors == ("of y",)
     assert gb.model(penalised, x).sample(draws=40, chains=1, seed=1).elpd().factors == ()
+
+
+def test_a_datum_that_alone_bounds_a_latent_is_told_and_refitted():
+    """Without the largest the top may be lower than in any draw, which no weight of draws can say; k was
+    good. Of uniform data under a Pareto prior all is known."""
+    y = np.array([0.3, 2.1, 1.7, 3.9, 0.8, 4.6, 2.9], np.float32)
+
+    def uniform(y):
+        top = numpyro.sample("top", dist.Pareto(1.0, 2.0))
+        numpyro.sample("y", dist.Uniform(0, top), obs=y)
+
+    run = gb.model(uniform, y).sample(**ASKED)
+    found, count = run.elpd(), 2 + len(y) - 1
+    ends = np.array([max(1.0, np.delete(y, i).max()) for i in range(len(y))])
+    truth = np.log(count / (count + 1)) + count * np.log(ends) - (count + 1) * np.log(np.maximum(ends, y))
+    assert np.flatnonzero(np.isinf(found.pareto_k)).tolist() == [5] and found.bounding == ("y[5]",)
+    assert found.warning and "y[5]: without it latents reach further" in str(found)
+    again = run.elpd(refit=True)
+    assert abs(again.elpd - truth.sum()) < 0.1 < found.elpd - truth.sum()
+
+    def normal(y):
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Uniform(0, 9)), 1.0), obs=y)
+
+    assert gb.model(normal, y).sample(**ASKED).elpd().bounding == ()

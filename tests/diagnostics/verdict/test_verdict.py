@@ -9,7 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.diagnostics.measures.convergence import all_stats
-from gibbsite.diagnostics.verdict.notices import disagreement
+from gibbsite.diagnostics.verdict.notices import disagreement, run_away
 from gibbsite.diagnostics.verdict.verdict import judged
 
 RNG = np.random.default_rng
@@ -46,6 +46,17 @@ def test_a_run_that_cannot_be_used_says_why(values, options, state, reason):
     v = verdict(values, **options)
     assert not v.ok and v.state == state
     assert any(reason in r.replace("differ between", "differs between") for r in v.reasons), v.reasons
+
+
+def test_counts_that_ran_away_are_told_as_that():
+    """Their chains had "different modes" with weights that cannot be told."""
+    most = np.iinfo(np.int32).max
+    n = np.array([[3, 7, most], [5, 4, 4]], np.int32)[..., None]
+    (notice,) = run_away({"n": n, "few": np.minimum(n, 9), "x": n.astype(np.float32)})
+    assert notice.text == "n has run away to the largest whole number there is, 2,147,483,647"
+    stats = all_stats({"n": n[..., 0]})
+    assert notice.text in judged("finished", None, stats, [notice], (0, 6), 2, ()).reasons
+    assert run_away({"few": np.minimum(n, 9)}) == []
 
 
 def test_poor_mixing_of_what_data_tell_apart_is_no_switch_of_labels():

@@ -412,3 +412,15 @@ def test_data_tell_of_a_scale_of_effects_only_where_it_is_their_noise():
     for size, known in ((1, True), (2, False)):
         (tie,) = [t for t in ties_of(gb.model(shared, np.ones((6, 30)), size).density) if t.where == "t"]
         assert (tie.site, tie.known) == ("tau", known)
+
+
+def counted(k):
+    n = numpyro.sample("n", dist.Poisson(numpyro.sample("mu", dist.Gamma(4.0, 0.05))))
+    numpyro.sample("k", dist.Binomial(n, numpyro.sample("p", dist.Beta(2, 2))), obs=k)
+
+
+def test_a_count_without_end_and_its_share_hold_each_other_for_long():
+    """Data know their product: 13 effective draws of 4000 in turn, 1588 without the count."""
+    model = gb.model(counted, np.array([25, 31, 28, 24, 30]))
+    (tie,) = [t for t in ties_of(model.density) if t.site == "p" and t.given == ("n",)]
+    assert tie.most >= 300 and model.schedule().text == "Eliminate n > NUTS [mu p]"

@@ -6,7 +6,7 @@ left out modes that weigh as much as the one they are in, and agree in that. No 
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,16 +17,21 @@ import numpy as np
 from gibbsite.density import Density
 from gibbsite.density.current import why_not
 from gibbsite.density.hierarchy.exchangeability import Exchange, Unchanged, component_axes, ways
-from gibbsite.diagnostics.measures.convergence import scalar_stat
+from gibbsite.diagnostics.measures.convergence import rank_rhat, scalar_stat
 from gibbsite.diagnostics.measures.snapshot import Notice
+from gibbsite.ground.lazy_import import later
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.primitives import MAXIMA, of_kind
 from gibbsite.storage.draws import label_of
+
+optimize = later("scipy.optimize")
 
 TOPIC = "renamed"
 _ROUNDING = 0.05, 1e-5
 """Of log densities, absolute and relative: modes of weights that differ by less than 5 % are told as one."""
 _MOST_COMPONENTS = 8
+_MOST_NAMED = 50
+_ALIKE = 1.1
 _MOST_ELEMENTS = 256
 _MOST_DRAWS = 2000
 _FEW_DRAWS = 250
@@ -112,6 +117,61 @@ def renamed_modes(
             return ()
         moved |= way.moves
     return tuple(n for n in smooth if n in moved)
+
+
+def renamed_chains(plan: Plan, draws: Mapping[str, np.ndarray], bad: Collection[str]) -> tuple[str, ...]:
+    """The sites whose components each chain has under names of its own, told by the discrete sites that bear
+    the names (`z`, of documents or of groups), where under the first chain's names all chains agree, in
+    particular about the sites that are `bad`; nothing where they differ by more."""
+    density = plan.density
+    if density is None or not draws:
+        return ()
+    held = latent_draws(plan, draws)
+    held = {n: held[n][:, :: -(-held[n].shape[1] // _FEW_DRAWS)] for n in density.latents if n in held}
+    seen = _Seen(density, held)
+    lengths = {n for name in held for n in density.sites[name].shape if component_axes(density, name, n)}
+    for k in sorted(n for n in lengths if 2 <= n <= _MOST_NAMED):
+        for way in ways(density, range(k)):
+            borne, moved = [n for n in held if n in way.labels], [n for n in held if n in way.moves]
+            if not borne or not moved or way.mirrored or not {*bad} <= {*borne, *moved}:
+                continue
+            found = [_named_as_first(way, [held[n] for n in borne], k, c) for c in range(1, _chains(held))]
+            if _agree(held, moved, borne, found) and seen.allows and all(map(seen.unchanged, found)):
+                return tuple(moved)
+    return ()
+
+
+def _chains(draws: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(draws.values())))
+
+
+def _named_as_first(way: Exchange, labels: Sequence[np.ndarray], k: int, chain: int) -> Exchange:
+    """The exchange by which the labels of a chain `[chain, draw, …]` are most often the first one's (Kuhn
+    1955, by SciPy)."""
+    met = np.zeros((k, k))
+    for x in labels:
+        shares = [(x[c].reshape(x.shape[1], -1)[..., None] == np.arange(k)).mean(0) for c in (0, chain)]
+        met += shares[0].T @ shares[1]
+    _, order = optimize.linear_sum_assignment(-met)
+    return replace(way, order=tuple(order.tolist()))
+
+
+def _agree(
+    draws: Mapping[str, np.ndarray], moved: Sequence[str], borne: Sequence[str], exchanges: Sequence[Exchange]
+) -> bool:
+    """Whether chains agree about these sites when all but the first have their components renamed."""
+    for name in (*moved, *borne):
+        first, *others = draws[name]
+        flat = [first.reshape(len(first), -1)]
+        for way, x in zip(exchanges, others, strict=True):
+            _, places, _ = way.source(name, x.shape[1:])
+            at = x.reshape(len(x), -1)[:, places]
+            flat.append(np.argsort(way.order)[at] if name in borne else at)
+        size = flat[0].shape[1]
+        some = np.unique(np.linspace(0, size - 1, _MOST_ELEMENTS).round().astype(int))
+        if any(rank_rhat(np.stack([v[:, i] for v in flat]).astype(float)) > _ALIKE for i in some):
+            return False
+    return True
 
 
 def _fitted(

@@ -11,7 +11,8 @@ from gibbsite.diagnostics.predictive.caveats import factors_text, given_text
 class ELPDData(arviz_stats.ELPDData):
     """`summed` and `integrated` are latents that are gone from the likelihood, `given` those that are not
     though a datum drew them, `labels` the discrete ones of these; `factors` are `numpyro.factor` statements
-    that read what data are drawn from; `doubtful` are refits that did not converge."""
+    that read what data are drawn from; `doubtful` are refits that did not converge; `bounding` are data that
+    alone keep latents where they are, whose k is infinite."""
 
     summed: Sequence[str] = ()
     integrated: Sequence[str] = ()
@@ -19,6 +20,7 @@ class ELPDData(arviz_stats.ELPDData):
     labels: Sequence[str] = ()
     factors: Sequence[str] = ()
     doubtful: Sequence[str] = ()
+    bounding: Sequence[str] = ()
 
     def __str__(self) -> str:
         return "\n".join([super().__str__().rstrip(), *self._notes()])
@@ -32,7 +34,14 @@ class ELPDData(arviz_stats.ELPDData):
         if told := given_text(self):
             some = "for some of the data " * bool({*self.labels} & {*self.summed})
             found.append(
-                f"{some}given {told}, drawn with the very data that are left out: it may be too high"
+                f"{some}given {told}, drawn with the very data that are left out: it may be too high; "
+                "elpd(kfold=10) leaves them out in earnest"
+            )
+        if self.bounding:
+            more = ", …" * (len(self.bounding) > 3)
+            found.append(
+                f"{', '.join(self.bounding[:3])}{more}: without it latents reach further than any draw does; "
+                "elpd(refit=True) leaves it out in earnest"
             )
         if self.factors:
             found.append(factors_text(self.factors, "counted"))

@@ -1,7 +1,7 @@
 """How well a run's posterior predicts what it has not seen: by ArviZ."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gibbsite.density.current import element_weights, scored_elements
+from gibbsite.diagnostics.predictive.bounding import bounding
 from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.parts import Part, joined, parts_of
@@ -68,7 +69,10 @@ def elpd_of(run: Any) -> Any:
     out = results.ELPDData(**{f.name: getattr(plain, f.name) for f in fields(plain)})
     out.mcse_i = _mcse(out.log_weights, flat, np.asarray(out.pareto_k, float), reff)
     out.mcse, out.reff = float(np.sqrt(np.sum(out.mcse_i**2))), reff
+    ends = _at_ends(parts, there)
+    out.pareto_k = np.where(ends, np.inf, np.asarray(out.pareto_k, float))
     names = observation_names(run)
+    out.bounding = tuple(np.asarray(names, object)[ends])
     out.elpd_i = xr.DataArray(np.asarray(out.elpd_i), dims="datum", coords={"datum": names})
     out.pareto_k = xr.DataArray(np.asarray(out.pareto_k), dims="datum", coords={"datum": names})
     out.summed, out.integrated, out.given = (
@@ -79,10 +83,16 @@ def elpd_of(run: Any) -> Any:
         dict.fromkeys(n for p in parts for n in factors_beside(p.model.density, p.plan.observed))
     )
     sites = {n: s for p in parts for n, s in p.model.density.sites.items()}
-    out.labels = tuple(n for n in out.given if n in sites and sites[n].discrete)
-    out.warning = bool(out.warning) or bool(out.given)
+    out.labels = tuple(n for n in out.given if n in sites and sites[n].fn_name.startswith("Categorical"))
+    out.warning = bool(out.warning) or bool(out.given) or bool(ends.any())
     out.data, out.weighed = _data(run), True
     return out
+
+
+def _at_ends(parts: Sequence[Part], there: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Which data alone keep latents within their support, in the order of the sites."""
+    found = [bounding(p.plan, p.draws, there) for p in parts]
+    return np.concatenate([np.any([f[n] for f in found], 0)[mask] for n, mask in there.items()])
 
 
 def given_all(run: Any, elpd: Any) -> Any:

@@ -1,6 +1,6 @@
 """What is wrong with a run, in words, and what to try."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -92,15 +92,38 @@ def endless(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
     return found
 
 
+def run_away(draws: Mapping[str, np.ndarray]) -> list[Notice]:
+    """A notice of counts without end that have come to the largest whole number that there is, where sums and
+    products of them mean nothing: no mode, however their chains agree."""
+    ends = [
+        n for n, x in draws.items()
+        if x.dtype.kind == "i" and x.size and x[:, -1].max() == np.iinfo(x.dtype).max
+    ]  # fmt: skip
+    if not ends:
+        return []
+    several = len(ends) > 1
+    return [
+        Notice(
+            f"{', '.join(ends[:3])}{', …' * (len(ends) > 3)} {'have' if several else 'has'} run away to the "
+            f"largest whole number there is, {np.iinfo(draws[ends[0]].dtype).max:,}",
+            "start where counts are likely (init=…), or bound them (a Categorical over 0…K), which can be "
+            "summed out",
+            "improper",
+            tuple(ends),
+        )
+    ]
+
+
 def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Notice]]:
     """Chains in which a latent scalar has kept its value for 500 draws, or all chains for a whole run: the
     label by chain, and a notice for each site. Discrete scalars may rest where all chains agree: of them
     those count that rest in all chains, at different values, in the chains that are not with the most."""
     stuck: dict[int, str] = {}
     notices = []
+    summed = summed_sites(plan)
     for site, m in moments.sites.items():
         info = plan.sites.get(site) or plan.sites[plan.groups[site][0]]
-        if info.role != "latent" or m.unmoved.size == 0 or {site, info.name} & set(plan.generated):
+        if info.role != "latent" or m.unmoved.size == 0 or {site, info.name} & {*plan.generated, *summed}:
             continue
         still = m.unmoved >= _STUCK
         if m.draws >= _NEVER:
@@ -136,6 +159,12 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
             )
         )
     return stuck, notices
+
+
+def summed_sites(plan: Plan) -> frozenset[str]:
+    """The sites that are drawn exactly given all others at every step: where they rest, these decide them."""
+    blocks = [b for b in plan.blocks if len(b.sites) > len(b.eliminated)]
+    return frozenset(n for b in blocks for n in b.eliminated)
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -187,11 +216,13 @@ def disagreement(
     hint: str = "",
     nameless: Callable[[str], bool] = lambda site: True,
     signless: Callable[[Sequence[str]], bool] = lambda sites: True,
+    summed: Collection[str] = (),
 ) -> list[Notice]:
     """Of R-hats above 1.01 in an ended run; sites whose components agree once sorted have switched labels,
     or, where these are not `nameless` (the model is another when they are renamed), are in another mode; so
     with sites of other signs that are not `signless` together;
-    discrete ones that never move and differ between chains show that the kernel cannot cross."""
+    discrete ones that never move and differ between chains show that the kernel cannot cross, but for those
+    that are `summed` out of it."""
     bad = [s for s in scalars if s.rhat > 1.01]
     switched = []
     for site in dict.fromkeys(s.site for s in bad if s.rhat > 1.05 and not s.discrete):
@@ -227,7 +258,8 @@ def disagreement(
                 tuple(turned),
             )
         ]
-    frozen = [s for s in bad if s.discrete and _frozen(draws[s.site][(..., *s.index)])]
+    rests = [s for s in bad if s.discrete and s.site not in summed]
+    frozen = [s for s in rests if _frozen(draws[s.site][(..., *s.index)])]
     if frozen:
         return [
             Notice(

@@ -56,6 +56,9 @@ LEAST_TOLD = 20
 # What discrete sites decide, drawn given them: times of 1.1 to 6.2 (a change point), 1.6 (a chain of 150),
 # 7 to 60 (components that overlap), above 500 (10,000 data of such); runs are told apart up to this.
 FEW_DECIDED, MOST_MISSING = 6.0, 50.0
+# What counts without end decide with a probability or a rate of theirs, whose product data know: 300 for one
+# count (`k ~ Binomial(N, p)`), 20 to 300 for those of forty sites.
+MOST_COUNTED = 300.0
 # Coefficients for each datum up to which the noise's time follows from their number (a half: 3 by the
 # count, 3 as measured; 60 of 100: 4 and 3.4; but 7 where the effects' scale is the same number).
 FILLED = 0.4

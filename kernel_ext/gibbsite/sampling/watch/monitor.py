@@ -12,7 +12,7 @@ from gibbsite.diagnostics.measures.convergence import fair_share, scalar_stat, s
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import History, Notice, ScalarStat
 from gibbsite.diagnostics.modes.found import Modes, modes_found, noticed_modes
-from gibbsite.diagnostics.modes.renamed import one_labelling, renamed_modes, signless
+from gibbsite.diagnostics.modes.renamed import one_labelling, renamed_chains, renamed_modes, signless
 from gibbsite.diagnostics.verdict import hints
 from gibbsite.diagnostics.verdict.notices import (
     ORDERS,
@@ -21,7 +21,9 @@ from gibbsite.diagnostics.verdict.notices import (
     endless,
     labels_switched,
     missing_information,
+    run_away,
     stuck_chains,
+    summed_sites,
     told_by_labels,
 )
 from gibbsite.diagnostics.verdict.rounding import Rounding, rounding_notices
@@ -45,6 +47,8 @@ _MOST_FOLLOWED = 8
 _ENOUGH = 400
 # a run that is over sooner is measured once, at its end
 _FIRST_SECONDS = 0.1
+_APART = 1.05
+"""R-hat of what chains do not agree about, and not merely too short."""
 
 
 class Monitor:
@@ -151,9 +155,16 @@ class Monitor:
         if ended:
             of = self.judged
             hint = hints.for_disagreement(self._plan, of, values)
-            apart = disagreement(of, values, hint, self._nameless, lambda s: signless(self._plan, values, s))
-            named = told_by_labels(self._plan, [*found, *apart])
+            alike = lambda sites: signless(self._plan, values, sites)  # noqa: E731
+            apart = disagreement(of, values, hint, self._nameless, alike, summed_sites(self._plan))
             self.modes = None
+            if [n.topic for n in apart] in (["rhat"], ["stuck"]):
+                bad = {s.site for s in of if s.rhat > _APART}
+                if renamed := renamed_chains(self._plan, values, bad):
+                    apart = [labels_switched(renamed)]
+            named = told_by_labels(self._plan, [*found, *apart])
+            if away := run_away(values):
+                apart = away
             if [n.topic for n in apart] in (["rhat"], [ORDERS]):
                 self.modes = modes_found(self._plan, of, values)
             if self.modes is not None and (renamed := renamed_modes(self._plan, values, self.modes.groups)):
