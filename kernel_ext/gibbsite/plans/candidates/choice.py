@@ -33,7 +33,14 @@ from gibbsite.plans.candidates.limits import (
     TRIAL_EQUATION,
 )
 from gibbsite.plans.candidates.promise import Promises, compiling
-from gibbsite.plans.candidates.rewrites import REWRITES, Rewrite, is_small, jointly_gaussian, labels_switched
+from gibbsite.plans.candidates.rewrites import (
+    REWRITES,
+    Rewrite,
+    is_small,
+    jointly_gaussian,
+    labels_switched,
+    meeting_noise,
+)
 from gibbsite.plans.candidates.trial import Candidate, Sweep, is_exact, times_of
 from gibbsite.plans.schedule.parse import Spec, Update, parse_schedule
 from gibbsite.plans.schedule.registry import Facts
@@ -155,7 +162,8 @@ def _best(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
     Whether a candidate keeps the rules is asked when it would be chosen: deriving a block takes longer than
     weighing it. Those that do not are turned down, with the reason, and the rest is weighed again.
     """
-    base, promises = each_alone(facts), Promises(facts, ties_of(facts.density))
+    base, ties = each_alone(facts), ties_of(facts.density)
+    promises = Promises(facts, ties, meeting_noise(facts, ties, base))
     scales = _Scales(promises, _offered(promises, base))
     while len(scales.offered) > 1:
         everything = scales.weighed()

@@ -1,7 +1,7 @@
 """A schedule → what it promises: its work a sweep, and how long its slowest site remembers."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,10 +145,13 @@ def _key(update: Update) -> tuple[Any, ...]:
 
 
 class Promises:
-    """The work and the times of a model's schedules; what updates have in common is counted once."""
+    """The work and the times of a model's schedules; what updates have in common is counted once.
 
-    def __init__(self, facts: Facts, ties: Sequence[Tie]):
-        self.facts, self.ties, self.held = facts, tuple(ties), tuple(ties)
+    `meeting` is noise whose data others can meet all of, where the plainest schedule moves them apart.
+    """
+
+    def __init__(self, facts: Facts, ties: Sequence[Tie], meeting: Collection[Tie] = ()):
+        self.facts, self.ties, self.held, self.meeting = facts, tuple(ties), tuple(ties), meeting
         self._counted: dict[Any, Counted] = {}
         sites = facts.density.sites.values()
         numbers = sum(math.prod(site.shape) for site in sites if site.latent)
@@ -166,7 +169,7 @@ class Promises:
             slow = [times[n] for n in (t.site, *t.given) if n in times and (n == t.site or sites[n].discrete)]
             alone = sum(t.site == other.site for other in cut) == 1
             ties.append(t.tried(max(slow), alone) if t in cut else t)
-        found = Promises(self.facts, ties)
+        found = Promises(self.facts, ties, self.meeting)
         found._counted, found.held, found._curved = self._counted, self.held, self._curved
         found._measured = {**self._measured, str(spec): max(times.values())}
         return found
@@ -255,9 +258,10 @@ class Promises:
         within = [t for t in self.held if t.site in mine and not t.known]
         if update.kernel not in ("NUTS", "HMC"):
             return None
-        funnel = any(t.where in mine for t in within)
         data = [t for t in within if {*t.given} <= mine and not (t.level or t.through)]
-        noise = [t.most for t in data if funnel or not t.unbounded]
+        funnel = any(t.where in mine for t in within)
+        meeting = () if update.eliminated else self.meeting
+        noise = [t.most for t in data if funnel or not t.unbounded or t in meeting]
         shares = [t.most for t in within if t.where in mine and _is_share(self.facts.density, t)]
         most = max([min(MOST_UNBOUNDED_TIMES, max([MOST_GRADIENT_TIMES, *noise])), *shares])
         return max(most, self._by_curvature(update)[1])

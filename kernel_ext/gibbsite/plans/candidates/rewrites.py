@@ -173,7 +173,7 @@ def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Sp
     if any(_gradients(sliced) is None for sliced in scales_collapsed(facts, base, ties)):
         return
     held = {g for t in ties if not t.known for g in t.given}
-    meeting = _meeting(facts, ties, _gradients(base))
+    meeting = meeting_noise(facts, ties, base)
     for mine in _held_together(facts, base, ties):
         plain = _moved(facts, base, _gradients(base), mine)
         last = plain.updates[-1]
@@ -267,9 +267,10 @@ def _independent(facts: Facts, name: str) -> bool:
     )
 
 
-def _meeting(facts: Facts, ties: Sequence[Tie], last: Update | None) -> list[Tie]:
+def meeting_noise(facts: Facts, ties: Sequence[Tie], base: Spec) -> list[Tie]:
     """The noise of data that others can meet all of, and these, where it is not moved already with some that
-    can: moved together, their density has no bound where they meet, and no step size fits it."""
+    can: moved together, their density has no bound where they meet, and hardly any step size fits it."""
+    last = _gradients(base)
     old = {*last.sites} if last else set()
 
     def moved(t: Tie) -> bool:
