@@ -439,9 +439,8 @@ def test_walks_of_coefficients_go_by_gradients_where_their_integral_is_dear():
 
     r = np.random.default_rng(59)
     x = r.normal(size=(200, 2))
-    y = (x * (np.cumsum([0.1, 0.05] * r.normal(size=(200, 2)), 0) + [1, -1])).sum(1) + 0.4 * r.normal(
-        size=200
-    )
+    level = np.array([1, -1]) + np.cumsum([0.1, 0.05] * r.normal(size=(200, 2)), 0)
+    y = (x * level).sum(1) + 0.4 * r.normal(size=200)
     schedule = gb.model(walks, x, y).schedule()
     assert schedule.text.startswith("NUTS [") and len(schedule.rows) == 1
     assert any(c.text.startswith("Eliminate") for c in schedule.candidates)
