@@ -266,7 +266,7 @@ def site(shape=(), discrete=False, role="latent", support=None):
 
 
 def plan(blocks=1, **sites):
-    block = SimpleNamespace(kernel="NUTS", label="*", sites=tuple(sites))
+    block = SimpleNamespace(kernel="NUTS", label="*", sites=tuple(sites), eliminated=())
     facts = {"groups": {}, "labels": {}, "generated": (), "density": None}
     return SimpleNamespace(sites=sites, blocks=(block,) * blocks, **facts)
 
@@ -319,6 +319,9 @@ def test_discrete_sites_may_rest_where_all_chains_agree():
     assert stuck_chains(facts, followed({"z": z}))[1][0].text == (  # type: ignore[arg-type]
         "chains 2 and 3 have not moved for 599 draws: z[5] and 1 more of 'z'"
     )
+    # drawn anew at every step given the rest, it rests where that decides it
+    facts.blocks[0].sites, facts.blocks[0].eliminated = ("z", "x"), ("z",)
+    assert stuck_chains(facts, followed({"z": z})) == ({}, [])  # type: ignore[arg-type]
 
 
 def test_divergences_and_low_energy_information():
