@@ -57,7 +57,7 @@ LEAST_TOLD = 20
 # 7 to 60 (components that overlap), above 500 (10,000 data of such); runs are told apart up to this.
 FEW_DECIDED, MOST_MISSING = 6.0, 50.0
 # What counts without end decide with a probability or a rate of theirs, whose product data know: 300 for one
-# count (`k ~ Binomial(N, p)`), 20 to 300 for those of forty sites.
+# count (`k ~ Binomial(N, p)`, 13 effective draws of 4000).
 MOST_COUNTED = 300.0
 # Coefficients for each datum up to which the noise's time follows from their number (a half: 3 by the
 # count, 3 as measured; 60 of 100: 4 and 3.4; but 7 where the effects' scale is the same number).
