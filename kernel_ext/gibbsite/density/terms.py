@@ -5,7 +5,7 @@ free of latents are linear, so they pass through; what remains is a list of arra
 survive. `.to_event(1)`, `factor("f", jnp.sum(…))` and a plate all decompose alike.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,7 +95,8 @@ def _negated(w: Weight) -> Weight:
 
 
 def _times(w: Weight, other: Any, shape: Shape, invert: bool = False) -> Weight:
-    """`w * other` (or `w / other`), where the atom `other` is free of latents."""
+    """`w * other` (or `w / other`), where the atom `other` is free of latents; what is left out remains so,
+    also where the other is infinite: `where(y > 0, z * log(y), 0)` is 0 at y = 0."""
     if isinstance(other, Literal) and np.ndim(other.val) == 0 and w.scalar is not None:
         c = float(other.val)
         return number(len(shape), w.scalar / c if invert else w.scalar * c)
@@ -104,7 +105,8 @@ def _times(w: Weight, other: Any, shape: Shape, invert: bool = False) -> Weight:
 
     def value(read: Read) -> Any:
         o = jnp.reshape(jnp.asarray(read(other)), padded).astype(jnp.result_type(float))
-        return w.value(read) / o if invert else w.value(read) * o
+        before = w.value(read)
+        return jnp.where(before == 0, 0, before / o if invert else before * o)
 
     return Weight(tuple(np.broadcast_shapes(w.shape, padded)), None, value)
 
@@ -166,23 +168,39 @@ def _piece(w: Weight, axis: int, start: int, size: int) -> Weight:
     )
 
 
+def _without_holes(x: Any) -> tuple[Any, Any]:
+    """An operand with zeros for what is no number, and ones where that is; None for the one that is asked."""
+    if x is None or not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x, None if x is None else jnp.zeros_like(x)
+    finite = jnp.isfinite(x)
+    return jnp.where(finite, x, 0), jnp.where(finite, 0, 1).astype(x.dtype)
+
+
 def _transposed(w: Weight, eqn: JaxprEqn, at: int, out: Shape, operand: Shape) -> Weight:
     """The weight before any linear operation, by transposing it."""
     if w.scalar is not None and op.of_kind(eqn, op.REARRANGES):
         return number(len(operand), w.scalar)
 
     def value(read: Read) -> Any:
-        others = [None if i == at else read(a) for i, a in enumerate(eqn.invars)]
+        others = [None if i == at else jnp.asarray(read(a)) for i, a in enumerate(eqn.invars)]
         # weights of integers are real, and a product of mixed types converts its operands
         kind = eqn.outvars[0].aval.dtype
         kind = kind if jnp.issubdtype(kind, jnp.floating) else jnp.result_type(float)
         spec = jax.ShapeDtypeStruct(operand, kind)
 
-        def linear(x: Any) -> Any:
-            return bind_equation(eqn, [x if i == at else o for i, o in enumerate(others)])[0]
+        def back(others: Sequence[Any], x: Any) -> Any:
+            def linear(x: Any) -> Any:
+                return bind_equation(eqn, [x if o is None else o for o in others])[0]
+
+            return jax.linear_transpose(linear, spec)(x)[0]
 
         full = jnp.broadcast_to(w.value(read), out).astype(kind)
-        return jax.linear_transpose(linear, spec)(full)[0]
+        if w.scalar is not None or len(others) < 2:
+            return back(others, full)
+        # what is left out remains so, also rows with holes
+        filled, holes = zip(*(_without_holes(o) for o in others), strict=True)
+        met = back(holes, (full != 0).astype(kind)) != 0
+        return jnp.where(met, jnp.nan, back(filled, full))
 
     return Weight(operand, None, value)
 

@@ -7,13 +7,13 @@ where the cavity `c` is the density of all that touches `b` but the datum.
 
 Elements that are independent given the rest are integrated over one by one in unconstrained coordinates, by
 the trapezoidal rule in `t` where `u = centre + scale · sinh t` (Takahasi and Mori 1974): its nodes are dense
-about the centre and as far apart as they are from it, so that neither has to be known well. Coupled ones (a
-random walk, a Gaussian process) that are Gaussian with the data are integrated out exactly, all of them: the
-cavity is their posterior divided by the likelihood, which is quadratic.
+about the centre and as far apart as they are from it, so that neither has to be known well. Those with a
+conjugate law, and vectors of a datum or coupled ones (a random walk, a Gaussian process) that are Gaussian
+with the data, are integrated out exactly (`cavity`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -21,18 +21,22 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
-from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.linear.choose import coupled
-from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.reads.elements import ElementDensity, element_density
 from gibbsite.conditional.reads.term_access import element_indices, resolved
 from gibbsite.density import Density
 from gibbsite.density.current import scored_elements
 from gibbsite.density.model.sites import Site
-from gibbsite.elimination.dispatch import marginal_of
-from gibbsite.elimination.marginal import Marginal
+from gibbsite.elimination.cavity import (
+    ConjugateCavity,
+    GaussianCavity,
+    OwnElements,
+    RowsCavity,
+    conjugate_cavity,
+    gaussian_cavity,
+    rows_cavity,
+)
 from gibbsite.elimination.pointwise import CHANGED, likelihood_of
-from gibbsite.errors import ModelError
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import Access, disjoint, inside
 
@@ -52,18 +56,6 @@ _END = 1e-4
 """Share of an integral at its outermost nodes: with more it has no end, as under a flat prior."""
 
 
-@dataclass(frozen=True)
-class _Site:
-    """A site some of whose elements are single data's own: `alone`, of its shape, or with axes of 1 where a
-    datum reads a vector. `number` is that which a datum reads, where it `reads` one, and else any of them;
-    both of the log density's shape."""
-
-    name: str
-    alone: np.ndarray
-    reads: np.ndarray
-    number: np.ndarray
-
-
 class Own:
     """`log p(y_i | the other data, latents)` of the data of an observed site, with the elements of `sites`
     that are single data's own integrated out. `given` are sites with such elements that cannot be, and
@@ -75,31 +67,48 @@ class Own:
         found = [s for n in density.latents if (s := _own(density, name, n, draws)) is not None]
         kept = {k: tuple(t for t in getattr(density, k) if t.origin != name) for k in ("terms", "bounds")}
         left = replace(density, **kept, cache={})
-        self._sites: list[_Site] = []
+        self._sites: list[OwnElements] = []
         self._cavities: list[ElementDensity] = []
         self._scales: list[np.ndarray] = []
-        for site in found:
+        self._closed: ConjugateCavity | RowsCavity | GaussianCavity | None = None
+        if len(found) == 1 and not finer:
+            self._closed = conjugate_cavity(density, name, found[0]) or rows_cavity(
+                density, left, name, found[0]
+            )
+        for site in () if self._closed else found:
             cavity = element_density(left, site.name) if self._fits(left, site) else None
             if cavity is not None:
                 self._sites.append(site)
                 self._cavities.append(cavity)
                 each = np.asarray(cavity.unconstrained(draws[site.name]), float)
                 self._scales.append(np.maximum(np.std(each, axis=0), _LEAST))
-        self._joint: Marginal | None = None
-        if not self._sites and len(found) == 1 and (joint := _gaussian(density, found[0].name)) is not None:
-            self._sites, self._joint = found, joint
-        self.sites = tuple(s.name for s in self._sites)
+        if found and not self._sites and not self._closed:
+            self._closed = self._gaussian(found, draws)
+        self.sites = tuple(s.name for s in self._sites) if self._closed is None else self._closed.sites
         near = {n for s in self.sites for t, _ in density.terms_of(s) for n in density.maps.latents(t.atom)}
         labels = (n for n in density.latents if n in near and density.sites[n].discrete)
-        # what an element that is integrated out has of its own was drawn with the very datum, too
-        behind = (
-            n
-            for n in density.latents
-            if n in near and n not in self.sites and any(_own(density, s, n, draws) for s in self.sites)
-        )
+        behind = self._behind(self.sites, draws)
         self.given: tuple[str, ...] = (*(s.name for s in found if s.name not in self.sites), *labels, *behind)
 
-    def _fits(self, left: Density, site: _Site) -> bool:
+    def _behind(self, sites: Collection[str], draws: Mapping[str, Any]) -> list[str]:
+        """What an element that is integrated out has of its own: that was drawn with the very datum, too."""
+        density = self._density
+        near = {n for s in sites for t, _ in density.terms_of(s) for n in density.maps.latents(t.atom)}
+        return [
+            n
+            for n in density.latents
+            if n in near and n not in sites and any(_own(density, s, n, draws) for s in sites)
+        ]
+
+    def _gaussian(self, found: Sequence[OwnElements], draws: Mapping[str, Any]) -> GaussianCavity | None:
+        """With all that is behind them integrated out as well, if that can be."""
+        alone = names = tuple(s.name for s in found)
+        while more := self._behind(names, draws):
+            names = (*names, *more)
+        tried = (gaussian_cavity(self._density, self._name, found, n) for n in dict.fromkeys((names, alone)))
+        return next((cavity for cavity in tried if cavity is not None), None)
+
+    def _fits(self, left: Density, site: OwnElements) -> bool:
         """Whether a site can be integrated over beside those that are."""
         names = [*(s.name for s in self._sites), site.name]
         return (
@@ -112,7 +121,7 @@ class Own:
     @property
     def at_once(self) -> int:
         """Draws to evaluate together."""
-        if self._joint is not None:
+        if self._closed is not None:
             return 16
         held = len(self._nodes[len(self.sites)]) ** len(self.sites) * self._sites[0].number.size
         return int(np.clip(_MOST_NUMBERS // held, 1, 16))
@@ -121,10 +130,7 @@ class Own:
         """An array of the log density's shape, by name, and under `CHANGED` how far it may be off."""
         known = self._density.packed(latents)
         latents = {n: known[n] for n in self._density.latent_vars}
-        if self._joint is not None:
-            found, off = self._divided(self._joint, latents, data)
-        else:
-            found, off = self._integrated(latents, data)
+        found, off = (self._closed or self._integrated)(latents, data)
         return {self._name: found, CHANGED: off}
 
     def _likelihood(self, latents: Mapping[str, Any], data: Any, values: list[Any]) -> Any:
@@ -150,7 +156,7 @@ class Own:
                 found = cavity.at(u, latents, data)
                 return jnp.where(found == jnp.inf, jnp.nan, found)  # of values that round onto an end
 
-            def with_datum(u: Any, i: int = i, site: _Site = site, alone: Any = alone) -> Any:
+            def with_datum(u: Any, i: int = i, site: OwnElements = site, alone: Any = alone) -> Any:
                 each = jnp.where(site.reads, likelihood([*drawn[:i], u, *drawn[i + 1 :]]), 0)
                 onto = jnp.zeros(u.size, each.dtype).at[site.number.reshape(-1)].add(each.reshape(-1))
                 return alone(u) + onto.reshape(u.shape)
@@ -176,27 +182,6 @@ class Own:
         mine = np.any([s.reads for s in sites], axis=0)
         found = jnp.where(mine, above - below, likelihood(drawn))
         return found, jnp.maximum(wrong, jnp.max(jnp.where(mine, off, 0)))
-
-    def _divided(self, joint: Marginal, latents: Mapping[str, Any], data: Any) -> Any:
-        """With posterior `N(m, v)` of the element, and the likelihood's slope `g` and curvature `h` at `m`,
-        the cavity has precision `1/v + h` and mean `m - g / (1/v + h)`; the rest is the candidate's formula
-        at `m` (Besag 1989)."""
-        (site,) = self._sites
-        mean, variance = (jnp.asarray(x) for x in joint.moments_at(latents, data)[site.name])
-
-        def at(x: Any) -> Any:
-            return self._likelihood(latents, data, [x])
-
-        def slope(x: Any) -> Any:
-            return jax.jvp(at, (x,), (jnp.ones_like(x),))[1]
-
-        found, curvature = jax.jvp(slope, (mean,), (jnp.ones_like(mean),))
-        v = variance.reshape(-1)[site.number]
-        left = 1 + v * curvature  # the cavity's precision in the posterior's
-        moved = 0.5 * jnp.log(left) - 0.5 * v * found**2 / left
-        lost = jnp.finfo(left.dtype).eps / left
-        off = jnp.where(site.reads, jnp.where(left > 0, lost, jnp.inf), 0)
-        return at(mean) + jnp.where(site.reads, moved, 0), jnp.max(off)
 
 
 def _weighted(fn: Any, place: tuple[Any, Any], t: Any) -> Any:
@@ -247,17 +232,7 @@ def _summed(each: Any, grid: np.ndarray) -> tuple[Any, Any]:
     return total, jnp.where(outside < np.log(_END), left, jnp.inf)
 
 
-def _gaussian(density: Density, site: str) -> Marginal | None:
-    """The marginal without a site whose elements are one Gaussian with the data."""
-    if not is_gaussian(conditional_of(density, site), chains=True):
-        return None
-    try:
-        return marginal_of(density, (site,))
-    except ModelError:
-        return None
-
-
-def _own(density: Density, name: str, latent: str, draws: Mapping[str, Any]) -> _Site | None:
+def _own(density: Density, name: str, latent: str, draws: Mapping[str, Any]) -> OwnElements | None:
     """The elements of a continuous latent that single data of the observed site `name` read alone."""
     site, atom = density.sites[latent], density.outputs["log_prob"][name]
     accesses = () if isinstance(atom, Literal) else density.maps[atom].get(latent, ())
@@ -304,11 +279,13 @@ def _changed(density: Density, name: str, latent: str, draws: Mapping[str, Any])
     return np.any(np.stack(found) != found[0], axis=0)
 
 
-def _alone(site: Site, number: np.ndarray, reads: np.ndarray, rank: int) -> _Site | None:
+def _alone(site: Site, number: np.ndarray, reads: np.ndarray, rank: int) -> OwnElements | None:
     sizes = site.shape[:rank]
     alone = np.bincount(number[reads], minlength=int(np.prod(sizes))) == 1
     reads = reads & alone[number]
     if not alone.any():
         return None
     number = np.where(reads, number, np.flatnonzero(alone)[0])
-    return _Site(site.name, alone.reshape(*sizes, *(1,) * (len(site.shape) - rank)), reads, number)
+    return OwnElements(
+        site.name, alone.reshape(*sizes, *(1,) * (len(site.shape) - rank)), reads, number, rank
+    )

@@ -88,12 +88,12 @@ class ConjugateConditional(Conditional):
         shape = self.density.sites[self.site].shape
         return {k: jnp.broadcast_to(v, shape) for k, v in self._stats(latents, data).items()}
 
-    def prior_and_others(self, latents: Mapping[str, Any], data: Any) -> tuple[dict[Key, Any], ...]:
-        """As `statistics_at`, of the site's own statement, and of all others."""
+    def parts(self, origin: str, latents: Mapping[str, Any], data: Any) -> tuple[dict[Key, Any], ...]:
+        """As `statistics_at`, of the statement `origin`, and of all others."""
         shape = self.density.sites[self.site].shape
         found = (
-            self._stats(latents, data, owed=lambda origin: origin == self.site),
-            self._stats(latents, data, owed=lambda origin: origin != self.site),
+            self._stats(latents, data, owed=lambda other: other == origin),
+            self._stats(latents, data, owed=lambda other: other != origin),
         )
         return tuple({k: jnp.broadcast_to(v, shape) for k, v in stats.items()} for stats in found)
 

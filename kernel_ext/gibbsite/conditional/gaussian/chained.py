@@ -105,6 +105,17 @@ class Strung(NamedTuple):
         spread = exact_product(self.moved, root.T)
         return Pieces(inner + jnp.sum(spread**2, -1), jnp.sum(root**2, 0))
 
+    def spread(self) -> Pieces:
+        """What standard Normal numbers, on a last axis, move the elements of any one step and the border by.
+        Those of a step are its own: of several steps' elements it does not say how they vary together."""
+        root = jnp.linalg.cholesky(self.chain.covariances()[0])
+        if not self.border.size:
+            return Pieces(root, jnp.zeros((0, root.shape[-1]), root.dtype))
+        inverse = jax.scipy.linalg.solve_triangular(self.border, jnp.eye(len(self.border)), lower=True)
+        still = jnp.zeros((len(self.border), root.shape[-1]), root.dtype)
+        chain = jnp.concatenate([root, exact_product(self.moved, inverse.T)], -1)
+        return Pieces(chain, jnp.concatenate([still, inverse.T], -1))
+
 
 @dataclass(frozen=True)
 class Stringing:
@@ -157,6 +168,17 @@ class Stringing:
     def _order(self, s: Strand) -> tuple[int, ...]:
         rest = (a for a in range(len(self.shapes[s.site])) if a != s.axis and a not in s.batch)
         return (s.axis, *s.batch, *rest)
+
+    def step_of(self, site: str) -> np.ndarray:
+        """In which step of which copy the elements of a site are, as one number for each, of its shape; -1
+        in the border."""
+        strand = next((s for s in self.strands if s.site == site), None)
+        if strand is None:
+            return np.full(self.shapes[site], -1)
+        place = np.indices(self.shapes[site])
+        copies = tuple(self.shapes[site][a] for a in strand.batch)
+        copy = np.ravel_multi_index([place[a] for a in strand.batch], copies) if copies else 0
+        return place[strand.axis] // self.reach * self.blocks + copy
 
     def vector(self, values: Mapping[str, Any]) -> Pieces:
         """Values by site as one vector; places beyond a strand's end are zero."""

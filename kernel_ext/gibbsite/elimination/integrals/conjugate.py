@@ -178,6 +178,11 @@ def _statistic(key: Key, x: Any) -> Any:
     return jnp.log(x) if key == LOG else jnp.log1p(-x) if key == LOG1M else x ** key[0]
 
 
+def exponents(stats: Mapping[Key, Any], x: Any) -> list[Any]:
+    """What each statistic, times its coefficient, is at x."""
+    return [c * _statistic(k, x) for k, c in stats.items()]
+
+
 class ConjugateMessage(Message):
     """One site, its elements independent given the rest; or one covariance matrix, or several."""
 
@@ -185,7 +190,7 @@ class ConjugateMessage(Message):
         self.conditional, self.density = conditional, conditional.density
         self.sites = (conditional.site,)
         self.reason, self.cost, self.signature = conditional.reason, conditional.cost, conditional.signature
-        self._ratio = _ratio(conditional)
+        self._ratio = ratio_of(conditional)
         self.closed = self.sites if self._ratio is not None else ()
 
     def whole(self) -> Message:
@@ -201,7 +206,7 @@ class ConjugateMessage(Message):
     def _parts(self, latents: Latents, data: Any) -> tuple[dict[Key, Any], ...]:
         assert isinstance(self.conditional, ConjugateConditional)
         others = {n: v for n, v in latents.items() if n != self.sites[0]}
-        return self.conditional.prior_and_others(others, data)
+        return self.conditional.parts(self.sites[0], others, data)
 
     def settled(self, latents: Latents, data: Any, held: bool) -> tuple[dict[str, Any], Any]:
         """A place near the mean. The formula holds at any, so derivatives of every order are right with it
@@ -212,7 +217,7 @@ class ConjugateMessage(Message):
         if self._ratio is None:
             return {self.sites[0]: place}, jnp.sum(d.log_prob(place))
         own, told = self._parts(latents, data)
-        exponent = sum((jnp.sum(c * _statistic(k, place)) for k, c in told.items()), start=jnp.zeros(()))
+        exponent = sum((jnp.sum(each) for each in exponents(told, place)), start=jnp.zeros(()))
         return {self.sites[0]: place}, exponent - jnp.sum(self._ratio(own, told))
 
     def counted(self, place: Latents, data: Any) -> Any:
@@ -236,7 +241,7 @@ class ConjugateMessage(Message):
         return {self.sites[0]: Moments(*(jnp.broadcast_to(x, shape) for x in found))}
 
 
-def _ratio(conditional: Conditional) -> Callable[[Mapping[Key, Any], Mapping[Key, Any]], Any] | None:
+def ratio_of(conditional: Conditional) -> Callable[[Mapping[Key, Any], Mapping[Key, Any]], Any] | None:
     """The ratio of constants for a site whose own density is one of the families above, as it is; None for
     others."""
     density, site = conditional.density, conditional.site
