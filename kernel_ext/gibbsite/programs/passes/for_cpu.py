@@ -89,7 +89,8 @@ def looped(eqn: JaxprEqn, operands: list[Any]) -> list[Any]:
     one = _split if _shared(eqn) else bind_equation
     if not (batch := _batch(eqn)):
         return one(eqn, operands)
-    flat = [x.reshape(-1, *x.shape[len(batch) :]) for x in operands]
+    count = math.prod(batch)  # sides may be none
+    flat = [x.reshape(count, *x.shape[len(batch) :]) for x in operands]
     out = jax.lax.map(lambda parts: one(eqn, parts), flat)
     return [y.reshape(*batch, *y.shape[1:]) for y in out]
 
