@@ -205,7 +205,8 @@ def test_errors_are_those_of_the_draws_and_few_are_told(how):
         exact.append(stats.norm(v * rest.sum() / 0.25, np.sqrt(v + 0.25)).logpdf(y[i]))
     off = np.asarray(found.elpd_i) - exact
     assert (np.abs(off[:-1]) < 5 * found.mcse_i[:-1] + 1e-3).all()
-    assert found.mcse == pytest.approx(np.sqrt(np.sum(found.mcse_i**2)))
+    apart = "refit" not in how  # what data share they vary by together
+    assert found.mcse == pytest.approx(np.sqrt(np.sum(found.mcse_i**2)), rel=1e-6 if apart else 0.5)
     assert found.mcse_i[-1] > 0.3 and np.argmax(found.mcse_i) == 8
     assert any("y[8]: its prediction rests on few of the draws" in told for told in found.doubtful)
     assert found.warning

@@ -7,10 +7,10 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.diagnostics.verdict.elpd import _loo, _mcse, convergence_rate
+from gibbsite.diagnostics.verdict.elpd import _loo, _mcse, convergence_rate, relative_efficiency
 from helpers.left_out import left_out
 from numpyro import handlers
-from scipy import stats
+from scipy import signal, stats
 
 Y = np.array([-0.3, 0.2, 1.9, 2.4, 0.7], np.float32)
 ASKED = {"draws": 1000, "warmup": 300, "seed": 0}
@@ -69,8 +69,8 @@ def test_the_error_of_heavy_tails_is_told():
             found = _loo(flat, 1.0)
             off = abs(float(found.elpd) - truth)
             k = np.asarray(found.pareto_k, float)
-            beyond.append(off > 2 * _mcse(found.log_weights, flat, k, 1.0))
-            naive.append(off > 2 * _mcse(found.log_weights, flat, np.zeros(1), 1.0))
+            beyond.append(off > 2 * _mcse(found.log_weights, flat, k, 1.0)[0])
+            naive.append(off > 2 * _mcse(found.log_weights, flat, np.zeros(1), 1.0)[0])
     assert np.mean(beyond) < 0.11 < 0.15 < np.mean(naive)  # .05 and its error of 180, and a little
 
 
@@ -252,3 +252,24 @@ def test_a_datum_that_alone_bounds_a_latent_is_told_and_refitted():
         numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Uniform(0, 9)), 1.0), obs=y)
 
     assert gb.model(normal, y).sample(**ASKED).elpd().bounding == ()
+
+
+def test_draws_that_turn_about_their_mean_do_not_make_the_error_small():
+    """As trajectories of NUTS do: the mean has more effective draws than there are, and the sum's error is of
+    squares, which have fewer."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=20)
+    found, told, by_mean = [], [], []
+    for _ in range(60):
+        steps = rng.normal(size=(4, 250))
+        mean = signal.lfilter([np.sqrt(1 - 0.7**2)], [1, 0.7], steps)[..., None] / np.sqrt(20) + y.mean()
+        reff = relative_efficiency({"mean": mean})
+        flat = stats.norm.logpdf(y, mean, 1)
+        each = _loo(flat, reff)
+        one, together = _mcse(each.log_weights, flat, np.asarray(each.pareto_k, float), reff)
+        found.append(float(each.elpd))
+        told.append(together)
+        by_mean.append(np.sqrt(np.sum(one**2)))
+    spread = np.std(found)
+    assert np.median(told) == pytest.approx(spread, rel=0.4)  # 60 seeds know a spread to a tenth
+    assert np.median(by_mean) < 0.6 * spread

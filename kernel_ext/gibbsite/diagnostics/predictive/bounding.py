@@ -4,7 +4,7 @@ Where the support of data moves with a latent (`Uniform(0, top)`), the posterior
 reaches beyond that with it. Importance weights have no draws there, and Pareto's k does not see it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
@@ -19,9 +19,15 @@ _STRETCHES = (1.1, 1.5, 3.0)
 _MOST_DRAWS = 500
 
 
-def bounding(plan: Plan, draws: Mapping[str, np.ndarray], data: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def bounding(
+    plan: Plan,
+    draws: Mapping[str, np.ndarray],
+    data: Mapping[str, np.ndarray],
+    gone: Collection[str] = (),
+) -> dict[str, Any]:
     """Which elements of observed sites, by name and of the shapes of `data`, alone rule out values of
-    continuous latents further from the mean of the draws `[chain, draw, *shape]` than these are."""
+    continuous latents further from the mean of the draws `[chain, draw, *shape]` than these are. Sites that
+    are `gone`, integrated out, are not drawn with any datum."""
     density = density_of(plan)
     moving = [t for t in density.bounds if t.origin in data and t.shape == np.shape(data[t.origin])]
     out = {n: np.zeros(np.shape(v), bool) for n, v in data.items()}
@@ -31,7 +37,7 @@ def bounding(plan: Plan, draws: Mapping[str, np.ndarray], data: Mapping[str, np.
     states = {n: np.asarray(v) for n, v in all_latents(plan, draws).items() if n in density.latent_vars}
     count = len(next(iter(states.values())))
     some = np.linspace(0, count - 1, min(count, _MOST_DRAWS)).astype(int)
-    smooth = [n for n in states if not density.sites[n].discrete]
+    smooth = [n for n in states if not density.sites[n].discrete and n not in gone]
     centre = {n: states[n].mean(0) for n in smooth}
     states = {n: v[some] for n, v in states.items()}
 

@@ -1,7 +1,7 @@
 """How well a run's posterior predicts what it has not seen: by ArviZ."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -67,9 +67,9 @@ def elpd_of(run: Any) -> Any:
         raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
     plain = _loo(flat, reff := relative_efficiency(run.draws))
     out = results.ELPDData(**{f.name: getattr(plain, f.name) for f in fields(plain)})
-    out.mcse_i = _mcse(out.log_weights, flat, np.asarray(out.pareto_k, float), reff)
-    out.mcse, out.reff = float(np.sqrt(np.sum(out.mcse_i**2))), reff
-    ends = _at_ends(parts, there)
+    out.mcse_i, out.mcse = _mcse(out.log_weights, flat, np.asarray(out.pareto_k, float), reff)
+    out.reff = reff
+    ends = _at_ends(parts, there, [e.integrated for e in each])
     out.pareto_k = np.where(ends, np.inf, np.asarray(out.pareto_k, float))
     names = observation_names(run)
     out.bounding = tuple(np.asarray(names, object)[ends])
@@ -89,9 +89,12 @@ def elpd_of(run: Any) -> Any:
     return out
 
 
-def _at_ends(parts: Sequence[Part], there: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Which data alone keep latents within their support, in the order of the sites."""
-    found = [bounding(p.plan, p.draws, there) for p in parts]
+def _at_ends(
+    parts: Sequence[Part], there: Mapping[str, np.ndarray], gone: Sequence[Collection[str]]
+) -> np.ndarray:
+    """Which data alone keep latents that are not integrated out within their support, in the order of the
+    sites."""
+    found = [bounding(p.plan, p.draws, there, names) for p, names in zip(parts, gone, strict=True)]
     return np.concatenate([np.any([f[n] for f in found], 0)[mask] for n, mask in there.items()])
 
 
@@ -214,11 +217,13 @@ def _loo(flat: np.ndarray, reff: float) -> Any:
     return found
 
 
-def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -> np.ndarray:
-    """The Monte Carlo standard errors of the elpd that these weights give, by datum: the delta method's
-    (Vehtari et al. 2024, §3.2), as if draws were `reff` of their number and independent. Beyond a Pareto
-    shape of 1/2 ratios have no variance, and their mean converges more slowly, as `S ** -(rate / 2)`: the
-    error is what `S ** rate` draws would give."""
+def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -> tuple[np.ndarray, float]:
+    """The Monte Carlo standard errors of the elpd that these weights give, by datum and of their sum, from
+    `flat`, `[chain, draw, datum]`: the delta method's (Vehtari et al. 2024, §3.2), by datum as if draws were
+    `reff` of their number and independent. What draws say of a latent that all data share they say of all
+    together, so that the sum's error is that of the sums of what each draw adds, by its effective draws.
+    Beyond a Pareto shape of 1/2 ratios have no variance, and their mean converges more slowly, as
+    `S ** -(rate / 2)`: the error is what `S ** rate` draws would give."""
     draws = flat.reshape(-1, flat.shape[-1])
     weights = -draws if log_weights is None else log_weights.transpose("chain", "draw", ...).values
     log_w = np.asarray(weights, float).reshape(len(draws), -1)
@@ -226,7 +231,11 @@ def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -
     relative = np.exp(draws - logsumexp(log_w + draws, axis=0) + logsumexp(log_w, axis=0))
     count = len(draws) * reff
     slower = count ** ((1 - convergence_rate(shapes, count)) / 2)
-    return np.sqrt(np.sum(part**2 * (relative - 1) ** 2, axis=0) / reff) * slower
+    adds = part * (relative - 1) * slower
+    together = adds.sum(axis=1)
+    effective = az.array_stats.ess(together.reshape(flat.shape[:2]), chain_axis=0, draw_axis=1, method="mean")
+    each = float(effective) / len(draws) if np.isfinite(effective) else reff
+    return np.sqrt(np.sum(adds**2, axis=0) / reff), float(np.sqrt(np.sum(together**2) / each))
 
 
 def convergence_rate(shapes: np.ndarray, count: float) -> np.ndarray:

@@ -209,8 +209,11 @@ def _refitted(run: Any, there: Mapping[str, np.ndarray], found: Any) -> Any:
     out.elpd, out.se = float(each.sum()), float(np.sqrt(len(each) * np.var(each)))
     out.p = lpd - out.elpd
     own = np.array(getattr(found, "mcse_i", np.zeros(len(k))), float)
+    # those that stay vary together as all of them did; each refit has draws of its own
+    together = getattr(found, "mcse", 0.0) / max(float(np.sqrt(np.sum(own**2))), np.finfo(float).tiny)
+    stays = together * np.sqrt(np.sum(np.delete(own, bad) ** 2))
     own[bad] = errors[bad]
-    out.mcse_i, out.mcse = own, float(np.sqrt(np.sum(own**2)))
+    out.mcse_i, out.mcse = own, float(np.hypot(stays, np.sqrt(np.sum(errors[bad] ** 2))))
     out.doubtful, out.warning = tuple(doubtful), bool(doubtful) or bool(out.given)
     return out
 
