@@ -56,8 +56,9 @@ _CASES: tuple[_Case, ...] = tuple(itertools.product((False, True), (False, True)
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A schedule on the scales; `work` and `compiling` are at least that where it is not `derived`, and
-    `diverging` tells why its trajectories will diverge, if they will."""
+    """A schedule on the scales; `work` and `compiling` are at least that where it is not `derived`,
+    `diverging` tells why its trajectories will diverge, if they will, and where times are the most they can
+    be a sweep takes up to so many times `longer`."""
 
     spec: Spec
     rewrite: str
@@ -68,6 +69,7 @@ class _Weighed:
     tie: Tie | None
     derived: bool
     diverging: str = ""
+    longer: float = 1.0
 
     @property
     def run(self) -> float:
@@ -82,7 +84,9 @@ class _Weighed:
     def cost(self, case: "_Case") -> float:
         """What an effective draw takes."""
         most, whole = case
-        return (self.run / SWEEPS if whole else self.work) * (self.most if most else self.least)
+        work = self.work * (self.longer if most else 1.0)
+        sweep = self.compiling / SWEEPS + work if whole else work
+        return sweep * (self.most if most else self.least)
 
 
 class _Scales:
@@ -256,7 +260,8 @@ def _weighed(promises: Promises, spec: Spec, rewrite: str) -> _Weighed:
     derived = promises.derived(spec)
     found = promises.counted(spec) if derived else promises.least(spec)
     why = _diverging(promises, spec)
-    return _Weighed(spec, rewrite, found.work, compiling(spec, found), least, most, tie, derived, why)
+    compiled, longer = compiling(spec, found), promises.longer(spec)
+    return _Weighed(spec, rewrite, found.work, compiled, least, most, tie, derived, why, longer)
 
 
 def _diverging(promises: Promises, spec: Spec) -> str:

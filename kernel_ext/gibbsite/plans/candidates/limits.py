@@ -32,6 +32,9 @@ SWEEPS = 2500
 
 # Gradients per step of NUTS for the root of the numbers moved: 6 to 140 counted, of 4 to 402 numbers.
 PATH = 3.5
+# How many times as many where the time of its draws may be above `MOST_GRADIENT_TIMES`: 3.7 counted of 43
+# numbers (a Gaussian process), 2.3 of 167 (a level and a season), none of 6 to 20; as it grows between these.
+LONG_PATH, SHORT_PATH = 3.0, 15
 # The time of its draws: mostly .8 to 5.3 (hierarchies in learnt coordinates .8 to 2.6, mixtures without their
 # labels and a scale by itself the longest), 6.7 and 7.1 in two, 40 with 200 horseshoe columns, which is not
 # foreseen; 34, 38 (eight states, one datum for each) and 43 (a walk of 80) where as many states as there are

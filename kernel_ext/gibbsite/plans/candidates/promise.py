@@ -22,12 +22,14 @@ from gibbsite.plans.candidates.curvature import Curvature, curvature_of, gaussia
 from gibbsite.plans.candidates.limits import (
     COMPILING,
     GRADIENT_TIMES,
+    LONG_PATH,
     LOOP,
     MOST_GRADIENT_TIMES,
     MOST_MISSING,
     MOST_SLICES_TIMES,
     MOST_UNBOUNDED_TIMES,
     PATH,
+    SHORT_PATH,
     SLICE_ALONE_TIMES,
     SLICE_TIMES,
     SLICED,
@@ -241,6 +243,17 @@ class Promises:
         if slowest is None or slowest.most * own[slowest.site] < max(*own.values(), *worst.values()):
             return least, most, None
         return least, max(most, slowest.most * own[slowest.site]), slowest
+
+    def longer(self, spec: Spec) -> float:
+        """How many times the gradients that are counted a step may take: what holds draws back makes
+        trajectories long first."""
+        density = self.facts.density
+        held = [
+            size_of(density, [n for n in u.sites if n in density.sites])
+            for u in spec.updates
+            if u.kernel in ("NUTS", "HMC") and (self._most_of(u) or 0) > MOST_GRADIENT_TIMES
+        ]
+        return float(np.clip(max(held, default=0) / SHORT_PATH, 1, LONG_PATH))
 
     def _most_of(self, update: Update) -> float | None:
         """The most time of several scales that are sliced in turn, and of gradients: longer where what
