@@ -186,18 +186,3 @@ def test_a_wrong_state_says_what_is_wrong():
         conditional.logits({})
     with pytest.raises(GibbsiteError, match=r"'mu' has shape \(3,\); the site has shape \(2,\)"):
         conditional.logits({"mu": jnp.zeros(3)})
-
-
-@pytest.mark.parametrize("name", ["chain", "draw"])
-def test_sites_with_the_name_of_an_axis_of_draws(name):
-    def model():
-        numpyro.sample(name, dist.Normal(0, 1))
-
-    with pytest.raises(ModelError, match=f"site '{name}' cannot be called so: draws of all sites"):
-        gb.model(model)
-
-    def plates():
-        with numpyro.plate(name, 2):
-            numpyro.sample("x", dist.Normal(0, 1))
-
-    assert gb.model(plates).sites["x"].shape == (2,)

@@ -38,8 +38,6 @@ def checked_name(name: str, what: str) -> str:
         why = "it is nothing but dots and slashes"
     elif "/" in name and not _SCOPED.fullmatch(name):
         why = "a slash separates scopes, as in 'arm/mu', and nothing else"
-    elif what != "plate" and name in ("chain", "draw"):
-        why = "draws of all sites are counted by chain and draw under that name, here as in ArviZ"
     elif len(name) > _MOST:
         why = f"it has {len(name)} characters; {_MOST} are enough"
     if why is None:

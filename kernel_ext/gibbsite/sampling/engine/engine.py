@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpyro import handlers
 
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.terms import Term, summed
 from gibbsite.errors import CheckpointError, ModelError
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
@@ -245,7 +246,7 @@ class Engine:
     def compile_rest(self) -> None:
         """Compile what a run needs besides, and would compile when it comes to that. Only after `compile`."""
         if self._mesh is None:
-            self._constraining(self.template)
+            self._kept("constrained", self._constrained, self.template)
             self._choosing(jax.ShapeDtypeStruct((self.chains,), bool), self.template, self.template)
             if self.window_ends:
                 self._pooling(self.template)
@@ -419,23 +420,43 @@ class Engine:
 
     def constrained(self, state: Any) -> dict[str, Any]:
         """The values of the kernel's latent sites in a state, `[chain, *shape]`."""
+        return self._of_state("constrained", self._constrained, state)
+
+    def term_sums(self, state: Any) -> dict[str, Any]:
+        """What the terms that updates are derived from add up to in a state, by statement, `[chain]`."""
+        return self._of_state("term sums", self._term_sums, state)
+
+    def _constrained(self, state: Any, inputs: Any) -> dict[str, Any]:
+        kwargs = {INPUTS: inputs}
+        return jax.vmap(lambda s: self.kernel.get_constrain_fn((), kwargs)(s.z))(state)
+
+    def _term_sums(self, state: Any, inputs: Any) -> dict[str, Any]:
+        density = self.plan.density
+        assert density is not None
+
+        def sums(values: Mapping[str, Any]) -> dict[str, Any]:
+            known = density.packed(values)
+            evaluator = density.evaluator({n: known[n] for n in density.latent_vars}, inputs["data"])
+            found: dict[str, list[Term]] = {}
+            for term in density.terms:
+                found.setdefault(term.origin, []).append(term)
+            return {n: summed(terms, evaluator) for n, terms in found.items()}
+
+        return jax.vmap(sums)(self._constrained(state, inputs))
+
+    def _of_state(self, name: str, fn: Callable[[Any, Any], Any], state: Any) -> Any:
+        """`fn` of a state and the inputs, by a program that is kept under a name."""
         state = self._dealt_out(state)
-        return self._constraining(state)(state, self.placed(self.plan.inputs, by_chain=False))
+        return self._kept(name, fn, state)(state, self.placed(self.plan.inputs, by_chain=False))
 
-    def _constraining(self, state: Any) -> Any:
-        """The program behind `constrained`."""
-
-        def values(state: Any, inputs: Any) -> Any:
-            kwargs = {INPUTS: inputs}
-            return jax.vmap(lambda s: self.kernel.get_constrain_fn((), kwargs)(s.z))(state)
-
+    def _kept(self, name: str, fn: Callable[[Any, Any], Any], state: Any) -> Any:
         with self._compiling:
-            if "constrained" not in self._programs:
-                program = self._jit(values, ("chain", None), "chain")
+            if name not in self._programs:
+                program = self._jit(fn, ("chain", None), "chain")
                 with handlers_alone:
                     lowered = program.lower(state, self.plan.inputs)
-                self._programs["constrained"] = compiled(lowered, quickly=self._on_cpu)
-        return self._programs["constrained"]
+                self._programs[name] = compiled(lowered, quickly=self._on_cpu)
+        return self._programs[name]
 
     def chosen(self, chains: np.ndarray, new: Any, old: Any) -> Any:
         """The state `new` in the marked chains `[chain]`, `old` in the others. Only after `compile`."""

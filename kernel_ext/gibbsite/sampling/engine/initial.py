@@ -1,7 +1,7 @@
 """Where chains start: values that were asked for, and why a start is impossible."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -17,16 +17,12 @@ from numpyro.infer.initialization import init_to_sample, init_to_uniform
 from numpyro.infer.util import log_density
 
 from gibbsite.conditional.draws.gamma import own_gammas
-from gibbsite.density import Density
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.tails import in_tails
-from gibbsite.density.terms import Term, summed
 from gibbsite.diagnostics.verdict.cause import cause_of
 from gibbsite.errors import ModelError, OptionError, UnknownNameError
-from gibbsite.ground.once import once
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.jaxpr.compiling import ByShape
 from gibbsite.storage.draws import Chunk, label_of
 
 
@@ -217,30 +213,16 @@ def check_start(
     )
 
 
-def check_terms(density: Density, chains: Mapping[str, Any], data: Any) -> None:
+def check_terms(sums: Mapping[str, Any]) -> None:
     """Refuse to draw from terms that are no numbers where the density is one: `ModelError` with the sites
-    whose they are. `chains` are starting values `[chain, *shape]` by latent, of finite density."""
-    known = density.packed({n: jnp.asarray(v) for n, v in chains.items()}, 1)
-    sums = _sums_by_origin(density)({n: known[n] for n in density.latent_vars}, tuple(data))
-    wrong = [n for n, each in sums.items() if not np.isfinite(each).all()]
+    whose they are, of the `sums` by statement, `[chain]`, at a start of finite density."""
+    wrong = [n for n, each in sums.items() if not np.isfinite(np.asarray(each)).all()]
     if wrong:
         raise ModelError(
             f"the log density of {', '.join(wrong)} is a number where chains start, and the terms that "
             "updates are derived from are not: a fault of Gibbsite's analysis. Please report the model; in "
             "other words, such as `probs=` for `logits=`, it may be read rightly"
         )
-
-
-@once
-def _sums_by_origin(density: Density) -> Callable[[Any, Any], dict[str, Any]]:
-    def sums(latents: Any, data: Any) -> dict[str, Any]:
-        evaluator = density.evaluator(latents, data)
-        found: dict[str, list[Term]] = {}
-        for term in density.terms:
-            found.setdefault(term.origin, []).append(term)
-        return {n: summed(terms, evaluator) for n, terms in found.items()}
-
-    return ByShape(jax.vmap(sums, in_axes=(0, None)))
 
 
 def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:

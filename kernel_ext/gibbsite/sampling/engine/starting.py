@@ -101,9 +101,8 @@ class Starting:
         impossible = self._impossible(state)
         told = {"tried": self._tried, "impossible": impossible}
         check_start(self._engine.kernel, self._plan, self._kwargs, state, logdensity, self._given, **told)
-        if self._plan.density is not None and self._discrete:  # what is continuous would be seen at once
-            values = self._engine.constrained(state)
-            check_terms(self._plan.density, values, self._plan.inputs["data"])
+        if self._discrete:  # what is continuous would be seen at once
+            check_terms(self._engine.term_sums(state))
         if impossible is not None:
             if self._given:
                 raise ModelError(f"init: {impossible}")
