@@ -86,6 +86,34 @@ def seasons(y: Any, noise: float) -> None:
         numpyro.sample("y", dist.Normal(usual[np.arange(len(y)) % 12] + states, noise), obs=y)
 
 
+def process(x: Any, y: Any) -> None:
+    """A Gaussian process written out, under noise."""
+    a = numpyro.sample("a", dist.HalfNormal(2))
+    length = numpyro.sample("length", dist.InverseGamma(5, 5))
+    s = numpyro.sample("s", dist.HalfNormal(1))
+    k = a**2 * jnp.exp(-0.5 * (x[:, None] - x) ** 2 / length**2) + 1e-4 * jnp.eye(len(x))
+    f = numpyro.sample("f", dist.MultivariateNormal(0, k))
+    numpyro.sample("y", dist.Normal(f, s), obs=y)
+
+
+def structural(y: Any) -> None:
+    """A level that walks, and a season of four that changes."""
+    sl = numpyro.sample("sl", dist.HalfNormal(0.5))
+    ss = numpyro.sample("ss", dist.HalfNormal(0.3))
+    sy = numpyro.sample("sy", dist.HalfNormal(1))
+    first = numpyro.sample("l0", dist.Normal(0, 3))
+    before = numpyro.sample("s0", dist.Normal(0, 1).expand([3]).to_event(1))
+
+    def step(carry: Any, now: Any) -> tuple[Any, None]:
+        level, season = carry
+        level = numpyro.sample("l", dist.Normal(level, sl))
+        new = numpyro.sample("s", dist.Normal(-season.sum(), ss))
+        numpyro.sample("y", dist.Normal(level + new, sy), obs=now)
+        return (level, jnp.concatenate([new[None], season[:-1]])), None
+
+    scan(step, (first, before), y)
+
+
 def lasso(X: Any, y: Any) -> None:
     """Park and Casella's Bayesian lasso."""
     l2 = numpyro.sample("l2", dist.Gamma(1.0, 1.0))
@@ -331,6 +359,17 @@ def _seasons(n: int, noise: float) -> Built:
     return seasons, (np.array(y, np.float32), noise)
 
 
+def _process(n: int) -> Built:
+    x = np.linspace(0, 10, n, dtype=np.float32)
+    return process, (x, (np.sin(x) + 0.3 * np.random.default_rng(0).normal(size=n)).astype(np.float32))
+
+
+def _structural(n: int) -> Built:
+    r = np.random.default_rng(3)
+    walk, season = np.cumsum(0.2 * r.normal(size=n)), np.resize([1.0, -0.5, 0.3, -0.8], n)
+    return structural, ((walk + season + 0.4 * r.normal(size=n)).astype(np.float32),)
+
+
 def _columns(fn: Callable[..., None], n: int, p: int) -> Built:
     r = np.random.default_rng(6)
     X = r.normal(0, 1, (n, p)).astype(np.float32)
@@ -440,6 +479,8 @@ CASES: dict[str, Callable[[], Built]] = {
         f"{n} months, noise {s:g}": lambda n=n, s=s: _seasons(n, s)
         for n, s in ((120, 0.1), (360, 0.1), (360, 1.0), (360, 3.0))
     },
+    **{f"process at {n} points": lambda n=n: _process(n) for n in (15, 40, 100)},
+    "level and season, 80": lambda: _structural(80),
     "lasso 10": lambda: _columns(lasso, 100, 10),
     "lasso 40": lambda: _columns(lasso, 100, 40),
     "ridge 10": lambda: _columns(regression, 100, 10),
