@@ -444,22 +444,3 @@ def test_walks_of_coefficients_go_by_gradients_where_their_integral_is_dear():
     schedule = gb.model(walks, x, y).schedule()
     assert schedule.text.startswith("NUTS [") and len(schedule.rows) == 1
     assert any(c.text.startswith("Eliminate") for c in schedule.candidates)
-
-
-def process(x, y):
-    """A Gaussian process written out, with noise."""
-    a = numpyro.sample("a", dist.HalfNormal(2))
-    length = numpyro.sample("length", dist.InverseGamma(5, 5))
-    s = numpyro.sample("s", dist.HalfNormal(1))
-    k = a**2 * jnp.exp(-0.5 * (x[:, None] - x) ** 2 / length**2) + 1e-4 * jnp.eye(len(x))
-    f = numpyro.sample("f", dist.MultivariateNormal(0, k))
-    numpyro.sample("y", dist.Normal(f, s), obs=y)
-
-
-@pytest.mark.parametrize("n", [15, 40, 100])
-def test_what_holds_draws_back_makes_trajectories_long(n):
-    """By gradients of all, counted as if nothing held them, a step of 40 points took 3.7 times what was
-    predicted: 45 effective draws a second, 415 with the function integrated out."""
-    x = np.linspace(0, 10, n, dtype=np.float32)
-    y = (np.sin(x) + 0.3 * np.random.default_rng(0).normal(size=n)).astype(np.float32)
-    assert gb.model(process, x, y).schedule().text == "Eliminate f > NUTS [a length s]"
