@@ -175,7 +175,7 @@ CASES = [
      r"^`holes\['x'\]` holds 1 NaN"),
     ("missing-values", "pairs",
      "a ~ Normal(0, 1)\nwith plate('n', 4):\n    pairs ~ MultivariateNormal(a + jnp.ones(2), jnp.eye(2))", "",
-     "draws 2 numbers at once.*`--missing mask`"),
+     "draws 2 numbers at once.*`--missing impute`.*given the others"),
     ("missing-values", "df, kind", "a ~ Normal(0, 1).expand([2])\ndf.y ~ Normal(a[kind], 1)", "a[kind]",
      "'kind' has 10 missing values, which pick nothing; .*--missing drop"),
     ("no-numbers", "odd", "a ~ Normal(0, 1)\nodd.y ~ Normal(a, 1)", "odd.y", "'odd' has several columns 'y'"),

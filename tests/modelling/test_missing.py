@@ -132,13 +132,18 @@ def pairs(y):
     numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2) + m, jnp.eye(2)), obs=y)
 
 
+def tailed_pairs(y):
+    m = numpyro.sample("m", dist.Normal(0, 1))
+    numpyro.sample("y", dist.MultivariateStudentT(4.0, jnp.zeros(2) + m, jnp.eye(2)), obs=y)
+
+
 def test_events_that_are_drawn_as_a_whole():
     y = np.zeros((4, 2), np.float32)
     y[1] = np.nan
     assert gb.model(pairs, y, missing="impute").sites["y_missing"].shape == (1, 2)
     y[2, 0] = np.nan
-    with pytest.raises(DataError, match=r"only some elements are missing; MultivariateNormal.*mask"):
-        gb.model(pairs, y, missing="impute")
+    with pytest.raises(DataError, match=r"only some elements are missing; MultivariateStudentT.*mask"):
+        gb.model(tailed_pairs, y, missing="impute")
     gb.model(pairs, y, missing="mask")
     with pytest.raises(DataError, match="each of the 2 rows has something missing"):
         gb.model(pairs, y[1:3], missing="drop")
@@ -239,7 +244,7 @@ def test_missing_codes_and_counts_are_dealt_with_whatever_type_they_have_become(
 def three_at_once(y):
     m = numpyro.sample("m", dist.Normal(0, 1).expand([3]).to_event(1))
     with numpyro.plate("row", len(y)):
-        numpyro.sample("y", dist.MultivariateNormal(m, jnp.eye(3)), obs=y)
+        numpyro.sample("y", dist.MultivariateStudentT(5.0, m, jnp.eye(3)), obs=y)
 
 
 def test_events_that_are_masked_though_known_in_part_are_told():

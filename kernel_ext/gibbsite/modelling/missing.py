@@ -33,6 +33,7 @@ from gibbsite.explain.shapes import family_called
 from gibbsite.ground.arguments import shown
 from gibbsite.inputs.table import ANEW, SET
 from gibbsite.inputs.tables import Known
+from gibbsite.modelling.in_part import known_part, missing_part, of_gaussian_vectors
 
 WAYS = ("impute", "mask", "drop")
 
@@ -120,6 +121,10 @@ class _Missing(Messenger):
         split, wrapped = _elementwise(msg["fn"], gone.shape)
         lost = gone.any(axis=tuple(range(gone.ndim - split.event_dim, gone.ndim)))
         whole = np.broadcast_to(lost.reshape(lost.shape + (1,) * split.event_dim), gone.shape)
+        weighed = self._impute and msg["scale"] is not None
+        if not np.array_equal(whole, gone) and of_gaussian_vectors(split) and not weighed:
+            self._in_part(msg, split, wrapped)
+            return
         if self._impute and not np.array_equal(whole, gone):
             raise DataError(
                 f"{name!r} has events of which only some elements are missing; {family_called(split)} draws "
@@ -136,6 +141,21 @@ class _Missing(Messenger):
             place[at] = np.arange(len(at[0]))
             self._drawn[name] = lambda value: jnp.where(whole, jnp.asarray(drawn)[place], value)
         msg["fn"], msg["value"] = wrapped(split.mask(jnp.asarray(~lost))), filled
+
+    def _in_part(self, msg: dict[str, Any], split: Distribution, wrapped: Callable) -> None:
+        """The known elements of vectors keep their density, and the others are drawn given them."""
+        name, gone = msg["name"], self._missing[msg["name"]]
+        filled = _filled(split, msg["value"], gone)
+        if self._impute:
+            with self._outside():
+                drawn = numpyro.sample(f"{name}_missing", missing_part(split, filled, gone))
+            place = np.zeros(gone.shape, np.int32)
+            place[gone] = np.arange(int(gone.sum()))
+            self._drawn[name] = lambda value: jnp.where(gone, jnp.asarray(drawn)[place], value)
+        found = known_part(split, gone)
+        if gone.all(-1).any():
+            found = found.mask(jnp.asarray(~gone.all(-1)))
+        msg["fn"], msg["value"] = wrapped(found), filled
 
     @contextmanager
     def _outside(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ from numpyro.distributions import constraints
 from gibbsite.density.density import Density
 from gibbsite.density.known_elements import kept_elements, observed_values
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.density.model.sites import Site
+from gibbsite.density.model.sites import GAUSSIAN_VECTORS, Site
 from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import is_traced
 from gibbsite.programs.maps.access import Whole, component_array
@@ -40,19 +40,29 @@ def check_missing(density: Density) -> None:
 
 
 def _ways(site: Site, missing: np.ndarray) -> str:
-    """What can become of missing elements; of an event that is drawn as a whole they are lost together."""
-    impute = (
+    """What can become of missing elements; of an event that is drawn as a whole they are lost together, but
+    for Gaussian vectors, whose parts have laws of their own."""
+    impute, same = (
         '`--missing impute` after the parentheses of %%model, or missing="impute" of gibbsite.model, makes '
-        "them latent sites of the same distribution"
+        "them latent sites",
+        "of the same distribution",
     )
     drop = '"drop" leaves their rows out of the data'
     events = tuple(range(site.element_rank, missing.ndim))
     if not events or np.array_equal(missing.any(events), missing.all(events)):
         whole = " (a whole event each)" if events else ""
-        return f'Say what becomes of them: {impute}; "mask" leaves them{whole} out of the density; {drop}'
+        return (
+            f'Say what becomes of them: {impute} {same}; "mask" leaves them{whole} out of the density; {drop}'
+        )
+    count = int(np.prod(missing.shape[site.element_rank :]))
+    at_once = f"{family(site)} draws {count} numbers at once, of which only some are missing here"
+    if site.fn_name in GAUSSIAN_VECTORS:
+        return (
+            f"{at_once}: {impute}, drawn given the others of their event, "
+            f'"mask" leaves them out of the density and what is known in it; {drop}'
+        )
     return (
-        f"{family(site)} draws {int(np.prod(missing.shape[site.element_rank :]))} numbers at once, of which "
-        f"only some are missing here: `--missing mask` after the parentheses of %%model, or "
+        f"{at_once}: `--missing mask` after the parentheses of %%model, or "
         f'missing="mask" of gibbsite.model, leaves such events out of the density as a whole; {drop}'
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.density.current import scored_elements
 from gibbsite.density.density import Density
 from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
@@ -39,11 +40,13 @@ def check_masked(density: Density, missing: Mapping[str, np.ndarray]) -> None:
 
 
 def partly_masked_notes(density: Density, missing: Mapping[str, np.ndarray]) -> Iterator[str]:
-    """A sentence for each observed site of which events are masked that are known in part."""
+    """A sentence for each observed site of which events are left out that are known in part."""
     for name, gone in missing.items():
         site = density.sites[name]
         axes = tuple(range(site.element_rank, gone.ndim))
-        some = gone.any(axes) & ~gone.all(axes) if axes else np.zeros((), bool)
+        some = (
+            gone.any(axes) & ~gone.all(axes) & ~scored_elements(density, name) if axes else np.zeros((), bool)
+        )
         if count := int(some.sum()):
             known = int((~gone[some]).sum())
             yield (

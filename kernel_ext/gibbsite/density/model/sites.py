@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Shape = tuple[int, ...]
+GAUSSIAN_VECTORS = ("MultivariateNormal", "LowRankMultivariateNormal")
+"""Classes of vectors whose parts are Gaussian, too, alone and given each other."""
 
 
 @dataclass(frozen=True)

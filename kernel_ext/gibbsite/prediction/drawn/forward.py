@@ -151,7 +151,7 @@ class Forward(Messenger):
             value = jnp.where(part.known, part.picked(self.values[name]), value)
         if name in recipe.filled:
             at, which = recipe.filled[name]
-            value = jnp.asarray(value).at[tuple(at)].set(self.values[f"{name}_missing"][which])
+            value = jnp.asarray(value).at[tuple(at)].set(jnp.ravel(self.values[f"{name}_missing"])[which])
         if name in recipe.doubted:
             lost = jnp.isnan(msg["fn"].log_prob(value)).any() | _of_no_numbers(msg["fn"])
             self.weight += jnp.where(lost, jnp.nan, 0.0)

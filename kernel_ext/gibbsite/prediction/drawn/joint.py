@@ -8,8 +8,9 @@ import numpy as np
 from numpyro.distributions import GaussianRandomWalk, LowRankMultivariateNormal, MultivariateNormal
 
 from gibbsite.density.model.collect import base_distribution
+from gibbsite.density.model.sites import GAUSSIAN_VECTORS
 
-PROCESSES = ("MultivariateNormal", "LowRankMultivariateNormal")
+PROCESSES = GAUSSIAN_VECTORS
 """Those of them that data can be the places of: a function's values, known at some, asked at others."""
 GAUSSIAN = (*PROCESSES, "GaussianRandomWalk")
 """The families whose new elements have a conditional in closed form."""
