@@ -1,11 +1,11 @@
-"""Gaussian vectors of which some elements are missing: the density of those that are known, and the law of the
-others given them.
+"""Gaussian vectors of which some elements are missing: the density of those that are known, and the law of
+the others given them.
 
-A vector x with known part o and missing part m has p(x) = p(x_o) p(x_m | x_o), both Gaussian (Eaton 1983, ch. 3;
-Little and Rubin 2002, §11.2): what is known counts in full, and no vector is lost with the element it lacks.
+A vector x with known part o and missing part m has p(x) = p(x_o) p(x_m | x_o), both Gaussian (Eaton 1983,
+ch. 3; Little and Rubin 2002, §11.2): what is known counts in full, and no vector is lost with what it lacks.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,16 +30,16 @@ def of_gaussian_vectors(fn: Distribution) -> bool:
 
 
 def known_part(fn: Distribution, gone: np.ndarray) -> Distribution:
-    """`fn`, of Gaussian vectors in a batch, with the density of the elements that are not `gone`, `[*batch, n]`.
-    Draws of it are of whole vectors."""
+    """`fn`, of Gaussian vectors in a batch, with the density of the elements that are not `gone`,
+    `[*batch, n]`. Draws of it are of whole vectors."""
     if isinstance(fn, MaskedDistribution):
-        return known_part(fn.base_dist, gone).mask(fn._mask)
+        return known_part(fn.base_dist, gone).mask(jnp.asarray(fn._mask))
     return MarginalNormal(*_moments(fn, gone.shape), gone)
 
 
 def missing_part(fn: Distribution, value: Any, gone: np.ndarray) -> "ConditionalNormal":
-    """The law of the elements `gone` of Gaussian vectors, side by side in the order of the data, given the others,
-    which are at `value`."""
+    """The law of the elements `gone` of Gaussian vectors, side by side in the order of the data, given the
+    others, which are at `value`."""
     while isinstance(fn, MaskedDistribution):
         fn = fn.base_dist
     loc, tril = _moments(fn, gone.shape)
@@ -73,12 +73,12 @@ class MarginalNormal(MultivariateNormal):
 
 
 class ConditionalNormal(Distribution):
-    """The elements `gone` of Gaussian vectors, `[m]`, given the others of `value`: `loc`, `value` and `gone` are
-    `[vectors, n]`, `scale_tril` is `[vectors, n, n]` or `[n, n]`."""
+    """The elements `gone` of Gaussian vectors, `[m]`, given the others of `value`: `loc`, `value` and `gone`
+    are `[vectors, n]`, `scale_tril` is `[vectors, n, n]` or `[n, n]`."""
 
-    arg_constraints = {"loc": constraints.real_matrix, "scale_tril": constraints.lower_cholesky}
-    support = constraints.real_vector
-    reparametrized_params = ["loc", "scale_tril"]
+    arg_constraints: ClassVar = {"loc": constraints.real_matrix, "scale_tril": constraints.lower_cholesky}
+    support: Any = constraints.real_vector
+    reparametrized_params: ClassVar = ["loc", "scale_tril"]
 
     def __init__(self, loc: Any, scale_tril: Any, value: Any, gone: np.ndarray):
         self.loc, self.scale_tril, self._value, self._gone = loc, scale_tril, value, gone
@@ -99,7 +99,7 @@ class ConditionalNormal(Distribution):
         rest = _padded_covariance(covariance, ~gone) - jnp.matmul(jnp.swapaxes(half, -1, -2), half)
         return jnp.where(gone, mean, 0.0), _factor(rest, covariance)
 
-    def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Draws, `[*sample_shape, m]`."""
         mean, tril = self._whole()
         noise = jax.random.normal(key, (*sample_shape, *self._gone.shape, 1))

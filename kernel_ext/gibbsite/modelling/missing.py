@@ -31,9 +31,12 @@ from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
 from gibbsite.errors import DataError, OptionError
 from gibbsite.explain.shapes import family_called
 from gibbsite.ground.arguments import shown
+from gibbsite.ground.lazy_import import later
 from gibbsite.inputs.table import ANEW, SET
 from gibbsite.inputs.tables import Known
-from gibbsite.modelling.in_part import known_part, missing_part, of_gaussian_vectors
+
+# few data have gaps within vectors
+in_part = later("gibbsite.modelling.in_part")
 
 WAYS = ("impute", "mask", "drop")
 
@@ -122,7 +125,7 @@ class _Missing(Messenger):
         lost = gone.any(axis=tuple(range(gone.ndim - split.event_dim, gone.ndim)))
         whole = np.broadcast_to(lost.reshape(lost.shape + (1,) * split.event_dim), gone.shape)
         weighed = self._impute and msg["scale"] is not None
-        if not np.array_equal(whole, gone) and of_gaussian_vectors(split) and not weighed:
+        if not np.array_equal(whole, gone) and in_part.of_gaussian_vectors(split) and not weighed:
             self._in_part(msg, split, wrapped)
             return
         if self._impute and not np.array_equal(whole, gone):
@@ -148,11 +151,11 @@ class _Missing(Messenger):
         filled = _filled(split, msg["value"], gone)
         if self._impute:
             with self._outside():
-                drawn = numpyro.sample(f"{name}_missing", missing_part(split, filled, gone))
+                drawn = numpyro.sample(f"{name}_missing", in_part.missing_part(split, filled, gone))
             place = np.zeros(gone.shape, np.int32)
             place[gone] = np.arange(int(gone.sum()))
             self._drawn[name] = lambda value: jnp.where(gone, jnp.asarray(drawn)[place], value)
-        found = known_part(split, gone)
+        found = in_part.known_part(split, gone)
         if gone.all(-1).any():
             found = found.mask(jnp.asarray(~gone.all(-1)))
         msg["fn"], msg["value"] = wrapped(found), filled

@@ -51,9 +51,8 @@ def _ways(site: Site, missing: np.ndarray) -> str:
     events = tuple(range(site.element_rank, missing.ndim))
     if not events or np.array_equal(missing.any(events), missing.all(events)):
         whole = " (a whole event each)" if events else ""
-        return (
-            f'Say what becomes of them: {impute} {same}; "mask" leaves them{whole} out of the density; {drop}'
-        )
+        masked = f'"mask" leaves them{whole} out of the density'
+        return f"Say what becomes of them: {impute} {same}; {masked}; {drop}"
     count = int(np.prod(missing.shape[site.element_rank :]))
     at_once = f"{family(site)} draws {count} numbers at once, of which only some are missing here"
     if site.fn_name in GAUSSIAN_VECTORS:

@@ -44,9 +44,8 @@ def partly_masked_notes(density: Density, missing: Mapping[str, np.ndarray]) -> 
     for name, gone in missing.items():
         site = density.sites[name]
         axes = tuple(range(site.element_rank, gone.ndim))
-        some = (
-            gone.any(axes) & ~gone.all(axes) & ~scored_elements(density, name) if axes else np.zeros((), bool)
-        )
+        some = gone.any(axes) & ~gone.all(axes) if axes else np.zeros((), bool)
+        some = some & ~scored_elements(density, name) if some.any() else some
         if count := int(some.sum()):
             known = int((~gone[some]).sum())
             yield (
