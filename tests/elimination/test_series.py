@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 Y = np.array([[2, 1, 2], [6, 7, 5], [3, 5, 5], [8, 8, 6], [0, 0, 1], [4, 6, 3]])
 N = np.arange(30_000)
+FAR = np.array([100.0, 10.0, -30.0, 140.0])
 
 
 def animals(y):
@@ -37,6 +38,34 @@ def waiting(y):
     sample("y", dist.Normal(k, s), obs=y)
 
 
+def two_rates(y):
+    """Nothing to speak of between 2 and 900, where most of the posterior is."""
+    far, p = sample("far", dist.Normal(900.0, 20.0)), sample("p", dist.Beta(4.0, 4.0))
+    rates = dist.Poisson(jnp.stack([2.0, far]))
+    k = sample("k", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.7, 0.3])), rates))
+    sample("y", dist.Normal(k * p, 20.0), obs=y)
+
+
+def mostly_nothing(y):
+    rate, p = sample("rate", dist.Gamma(90.0, 0.3)), sample("p", dist.Beta(4.0, 4.0))
+    with plate("places", len(y)):
+        k = sample("k", dist.ZeroInflatedPoisson(0.4, rate))
+        sample("y", dist.StudentT(3.0, k * p, 40.0), obs=y)
+
+
+def terms_of_two_rates(far, p):
+    prior = np.logaddexp(np.log(0.7) + stats.poisson(2).logpmf(N), np.log(0.3) + stats.poisson(far).logpmf(N))
+    own = prior + stats.norm(N * p, 20).logpdf(450.0)
+    return own[:, None], stats.norm(900, 20).logpdf(far) + stats.beta(4, 4).logpdf(p)
+
+
+def terms_of_mostly_nothing(rate, p):
+    with np.errstate(divide="ignore"):
+        prior = np.log(0.4 * (N == 0) + 0.6 * stats.poisson(rate).pmf(N))[:, None]
+    rest = stats.gamma(90, scale=1 / 0.3).logpdf(rate) + stats.beta(4, 4).logpdf(p)
+    return prior + stats.t(3, N[:, None] * p, 40).logpdf(FAR), rest
+
+
 def terms_of_animals(lam, p):
     seen = stats.binom(N[:, None, None], p).logpmf(Y).sum(-1)
     return seen + stats.poisson(lam).logpmf(N)[:, None], stats.gamma(2, scale=5).logpdf(lam)
@@ -57,6 +86,8 @@ CASES = {
     "one block": (animals, Y, "n", terms_of_animals, {"lam": 6.0, "p": 0.6}),
     "rates that grow": (animals, Y, "n", terms_of_animals, {"lam": 3000.0, "p": 0.002}),
     "a long tail": (overdispersed, Y[:, 0] + 0.0, "n", terms_overdispersed, {"r": 0.2, "q": 0.3}),
+    "a gap": (two_rates, 450.0, "k", terms_of_two_rates, {"far": 905.0, "p": 0.48}),
+    "a gap after nothing": (mostly_nothing, FAR, "k", terms_of_mostly_nothing, {"rate": 310.0, "p": 0.4}),
     "a geometric tail": (waiting, 2.5, "k", terms_of_waiting, {"g": 0.002, "s": 300.0}),
 }
 
@@ -174,6 +205,18 @@ def test_what_has_no_sum_without_end_says_why():
 
     with pytest.raises(ModelError, match=r"the elements of k meet in one term.*Window k"):
         gibbsite.model(coupled).marginal("k")
+
+
+def test_several_at_once_that_may_rise_again_are_not_cut():
+    def model():
+        mixture = dist.MixtureSameFamily(
+            dist.Categorical(jnp.array([0.7, 0.3])), dist.Poisson(jnp.array([2.0, 900.0]))
+        )
+        k = sample("k", mixture.expand([3]).to_event(1))
+        sample("y", dist.Normal(k * sample("p", dist.Beta(4.0, 4.0)), 20.0).to_event(1), obs=jnp.zeros(3))
+
+    with pytest.raises(ModelError, match="may rise again"):
+        gibbsite.model(model).marginal("k")
 
 
 def test_a_sum_that_does_not_end_is_no_number():

@@ -138,7 +138,11 @@ class Pointwise:
             for site, value in zip(factor.sites, values, strict=True):
                 one = self._density.sites[site]
                 filled[site] = jnp.broadcast_to(value, one.shape).astype(one.dtype)
-            return likelihood_of(self._density, name, self._density.evaluator(filled, data)).reshape(-1)
+            ev = self._density.evaluator(filled, data)
+            found = likelihood_of(self._density, name, ev)
+            for bound in (t for t in self._density.bounds if t.origin == name):
+                found = jnp.where(_onto(bound.at(ev), found.shape) < 0, -jnp.inf, found)  # of -1 tries: NaN
+            return found.reshape(-1)
 
         count = len(factor.sites)
         every: Callable[..., Any] = at
@@ -179,6 +183,11 @@ def likelihood_of(density: Density, name: str, evaluator: Any) -> Any:
 def _atoms(density: Density, name: str) -> list[Any]:
     outputs = density.outputs
     return [outputs["log_prob"][name], *([outputs["inside"][name]] if name in outputs["inside"] else [])]
+
+
+def _onto(bound: Any, shape: tuple[int, ...]) -> Any:
+    """What is 0 within bounds and below it beyond, by datum: of events, of all their elements."""
+    return jnp.sum(bound, axis=tuple(range(len(shape), jnp.ndim(bound))))
 
 
 def _plain(access: Access, shape: tuple[int, ...]) -> bool:

@@ -35,6 +35,14 @@ which ends a trajectory as a divergence, and an element stays where it is."""
 WIDTH = 32
 """Values of a block: counts of a few dozen, the commonest, take one or two."""
 
+_ONE_PEAK = (
+    *("Poisson", "GammaPoisson", "NegativeBinomial", "Geometric", "Binomial", "BetaBinomial"),
+    "BetaNegativeBinomial",
+)
+"""Families, as their users call them, whose probabilities rise to one largest and fall from there on."""
+_MASS, _DIGITS = 1e-5, 4.0
+"""Of the prior of another family, what a sum may leave out; what rounding may make of it, in last digits of
+logarithms of factorials."""
 _UNEVEN = 1e-5  # of which shares of a sum may add up to more or less than one: some last digits of 1
 
 
@@ -44,7 +52,8 @@ class Series:
     The terms of an element are taken to fall, beyond the last block, at least as fast as they do in its last
     half: so they do where their logarithm is concave from there on, as are those of Poisson, geometric and
     negative binomial counts and of what is thinned out of these. Values that are impossible end a sum
-    when twice as far nothing more is possible.
+    when twice as far nothing more is possible. Other distributions may rise again (a mixture of rates 2 and
+    900 is next to nothing between): a sum goes on at least until nearly all of their prior is in it.
     """
 
     def __init__(self, density: Density, site: str):
@@ -57,6 +66,26 @@ class Series:
             raise Refused(f"the elements of {site} meet in one term")
         self.elements = self.tables.structure.elements
         self.dtype = density.sites[site].dtype
+        self._density = density
+        family = density.sites[site].fn_name.removesuffix("Probs").removesuffix("Logits").rstrip("2")
+        self._one_peak = family in _ONE_PEAK
+        if not self._one_peak and density.sites[site].event_shape:
+            raise Refused(
+                f"{family} may rise again after it has fallen, and by how much is not known of one element "
+                f"of {site}, whose distribution is of several at once (`to_event`; a plate would tell)"
+            )
+
+    def _mass(self, number: Any, latents: Latents, data: Any) -> Any:
+        """What the prior of each element has in a block."""
+        site = self._density.sites[self.site]
+
+        def at(value: Any) -> Any:
+            filled = {**latents, self.site: jnp.broadcast_to(value, site.shape).astype(self.dtype)}
+            ev = self._density.evaluator(filled, data)
+            return jnp.exp(ev.full(self._density.outputs["log_prob"][self.site]))
+
+        each = jax.vmap(at)(self.low + number * WIDTH + jnp.arange(WIDTH))
+        return jnp.broadcast_to(jnp.sum(jnp.nan_to_num(each), axis=0), self.elements)
 
     def _block(self, number: Any, latents: Latents, data: Any) -> Any:
         """Log terms of a block's values, `(WIDTH, *elements)`."""
@@ -75,11 +104,11 @@ class Series:
         """
 
         def going(carry: Any) -> Any:
-            number, *_, ended, _ = carry
+            number, *_, ended, _, _ = carry
             return (number * WIDTH < MOST) & ~jnp.all(ended)
 
         def body(carry: Any) -> Any:
-            number, top, total, last, _, kept = carry
+            number, top, total, last, _, mass, kept = carry
             terms = self._block(number, latents, data)
             higher = jnp.maximum(top, jnp.max(terms, axis=0))
             unit = jnp.where(higher > -jnp.inf, higher, 0.0)
@@ -92,10 +121,14 @@ class Series:
             ratio = jnp.max(half[1:] - half[:-1], axis=0)  # NaN, which is never below 0, of impossible values
             tail = half[-1] + ratio - jnp.log1p(-jnp.exp(jnp.minimum(ratio, -1e-7)))
             small = (ratio < 0) & (tail < jnp.log(total) + math.log(TAIL))
+            if not self._one_peak:
+                mass = mass + self._mass(number, latents, data)
+                rounded = _DIGITS * jnp.finfo(mass.dtype).eps * ends * jnp.log1p(ends * 1.0)
+                small &= (mass > 1 - _MASS - rounded) | (ends >= MOST)
             ended = ((nothing | small) & (total > 0)) | jnp.isnan(total)
             if also is not None:
                 kept = also(kept, number, terms, jnp.where(total > 0, inside / total, 0.0))
-            return number + 1, higher, total, last, ended, kept
+            return number + 1, higher, total, last, ended, mass, kept
 
         first = (
             jnp.zeros((), jnp.int32),
@@ -103,9 +136,10 @@ class Series:
             jnp.zeros(self.elements),
             jnp.zeros(self.elements, jnp.int32),
             jnp.zeros(self.elements, bool),
+            jnp.zeros(self.elements),
             kept,
         )
-        number, top, total, _, ended, kept = jax.lax.while_loop(going, body, first)
+        number, top, total, _, ended, _, kept = jax.lax.while_loop(going, body, first)
         return top, jnp.where(ended, total, jnp.nan), number, kept
 
     def total(self, latents: Latents, data: Any) -> Any:

@@ -106,9 +106,10 @@ def test_conditioned_and_imputed():
 
 def test_what_cannot_be_summed_out_is_said_to_be_given():
     def counts(y):
-        with numpyro.plate("n", len(y)):
+        with numpyro.plate("places", len(y) + 1):
             k = numpyro.sample("k", dist.Poisson(2.0))
-            numpyro.sample("y", dist.Normal(k, 0.1), obs=y)
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(k[:-1] + k[1:], 0.5), obs=y)
 
     run = gb.model(counts, np.array([1.0, 3.0, 2.05], np.float32)).sample(draws=50, warmup=20, chains=2)
     found = run.elpd()

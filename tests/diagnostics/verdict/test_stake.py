@@ -55,6 +55,64 @@ def test_what_moves_or_cannot_is_not_told():
     assert run.verdict.notes == ()
 
 
+SQUARE = np.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]])
+
+
+def latin():
+    """Rows and columns of a square have each number once; one element beside it is free."""
+    x = sample("x", dist.Categorical(jnp.full(4, 0.25)).expand([17]).to_event(1))
+    q = x[:16].reshape(4, 4)
+    twice = sum(jnp.sum(q[i] == q[j]) + jnp.sum(q[:, i] == q[:, j]) for i in range(4) for j in range(i))
+    numpyro.factor("square", jnp.where(twice > 0, -jnp.inf, 0.0))
+    sample("y", dist.Normal(1.0 * q[0, 0] + 0.5 * x[16], 1.0), 0.0)
+
+
+def known_margins():
+    with numpyro.plate("row", 3, dim=-2), numpyro.plate("column", 3, dim=-1):
+        x = sample("x", dist.Poisson(3.0))
+    right = (x.sum(0) == jnp.array([7, 8, 9])).all() & (x.sum(1) == 8).all()
+    numpyro.factor("margins", jnp.where(right, 0.0, -jnp.inf))
+    sample("y", dist.Normal(1.0 * x[0, 0], 1.0), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("fn", "init", "told"),
+    [
+        (latin, np.append(SQUARE.ravel(), 1), "16 of 17 elements of x"),
+        (known_margins, np.array([[2, 3, 3], [2, 3, 3], [3, 2, 3]]), "9 of 9 elements of x"),
+    ],
+)
+def test_elements_that_hold_each_other_are_told(fn, init, told):
+    """One at a time they never leave where they started, though hundreds of other squares are as likely."""
+    run = gb.model(fn).sample(draws=200, warmup=50, seed=0, init={"x": init})
+    (note,) = run.verdict.notes
+    assert note.startswith(f"{told} never moved") and "cannot change together" in note
+
+
+def seen_once(y):
+    """What was seen was there: data decide these, each its own."""
+    p = sample("p", dist.Beta(1.0, 1.0))
+    with numpyro.plate("n", len(y)):
+        z = sample("z", dist.Bernoulli(p))
+        sample("y", dist.Bernoulli(0.6 * z), y)
+
+
+def pinned_lattice():
+    """One spin that the data decide beside others that it draws along."""
+    with numpyro.plate("row", 5, dim=-2), numpyro.plate("column", 5, dim=-1):
+        x = sample("x", dist.Bernoulli(0.5))
+    numpyro.factor("alike", 0.3 * jnp.sum(x[1:] == x[:-1]) + 0.3 * jnp.sum(x[:, 1:] == x[:, :-1]))
+    sample("y", dist.Normal(1.0 * x[0, 0], 0.01), 1.0)
+
+
+@pytest.mark.parametrize("fn", [seen_once, pinned_lattice])
+def test_what_data_decide_is_not_told_as_held(fn):
+    args = (np.array([1, 0, 1, 1, 0, 0]),) if fn is seen_once else ()
+    schedule = "Gibbs z (*) Conjugate p" if fn is seen_once else "Gibbs x"
+    run = gb.model(fn, *args).sample(draws=400, warmup=50, seed=0, schedule=schedule)
+    assert not any("never moved" in n for n in run.verdict.notes)
+
+
 def still(y):
     x = sample("x", dist.Normal(0.0, 1.0))
     sample("y", dist.Normal(x, 1.0), obs=y)

@@ -1,12 +1,15 @@
 """What each datum adds to the log density at the draws of a run, discrete sites and its own latents gone."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.finite.window import lowest
+from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
 from gibbsite.diagnostics.predictive.predict import log_likelihood
@@ -19,7 +22,10 @@ from gibbsite.programs.jaxpr.compiling import for_once, lowered
 
 _AT_ONCE = 16
 _TOLERANCE = 0.01
-"""By how much keeping likelihoods from falling may change a log density: 1 % of a probability."""
+"""By how much keeping likelihoods from falling, or ending a sum, may change a log density: 1 % of a
+probability."""
+_BESIDE, _SOME = 16, 64
+"""Values beside those that were drawn, at the least; draws at which it is asked whether they are enough."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,8 @@ def without_labels(
     plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], seed: int, strict: bool = False
 ) -> Likelihood:
     """`log p(y_i | the other data, the other latents)` of every datum at every draw, with all discrete sites
-    of listed values summed out, or those that can be; and continuous latents that are a datum's own
-    integrated out (`Own`), or named in `given` where they cannot be. `1 / p(y_i | the other data)` is the
+    summed out, or those that can be, counts without end as far as it takes; and continuous latents that are
+    a datum's own integrated out (`Own`), or named in `given` where they cannot be. `1 / p(y_i | the other data)` is the
     mean of its inverse over the draws, whatever was summed out (Gelfand, Dey and Chang 1992); but what was
     drawn with the very datum never shows what it would be under other values.
 
@@ -59,14 +65,14 @@ def without_labels(
     where the run has no model, or lacks draws of a site that is read.
     """
     density = density_of(plan)
-    found, labelled = _summed(plan, density, draws, strict)
+    known = density.packed(all_latents(plan, draws), 1)
+    states = {n: known[n] for n in density.latent_vars}
+    found, labelled = _summed(plan, density, states, draws, strict)
     if found is None:
         read = [_read_by(plan, density, n, ()) for n in plan.observed]
         given = tuple(dict.fromkeys(s for sites in read for s in sites))
         found = Likelihood(log_likelihood(plan, kwargs, draws, seed), (), (), given)
     values, integrated, given = dict(found.values), [], [*found.given]
-    known = density.packed(all_latents(plan, draws), 1)
-    states = {n: known[n] for n in density.latent_vars}
     for name in _data(plan, density):
         own, members = Own(density, name, states), _members(plan, density, name)
         if not own.sites or labelled & {*members}:
@@ -89,15 +95,13 @@ def without_labels(
 
 
 def _summed(
-    plan: Plan, density: Density, draws: Mapping[str, np.ndarray], strict: bool
+    plan: Plan, density: Density, states: Mapping[str, Any], draws: Mapping[str, np.ndarray], strict: bool
 ) -> tuple[Likelihood | None, set[str]]:
     """With discrete sites summed out, and which data read them; None where none can be."""
     problem = None
-    for sites in _candidates(plan, density):
+    for sites, ended, further in _candidates(plan, density, states):
         try:
-            marginal = marginal_of(density, sites)
-            assert isinstance(marginal, TableMarginal)  # the sites are discrete
-            found = Pointwise(marginal, _data(plan, marginal.density))
+            found, marginal = _pointwise(plan, ended, sites)
         except ModelError as error:
             problem = problem or error
             continue
@@ -106,6 +110,8 @@ def _summed(
                 f"{reason}: its pointwise likelihood with them summed out is not computed; "
                 f"log_likelihood=True gives it at their draws"
             )
+        if further is not None and not _same_further(found, _pointwise(plan, further, sites)[0], plan, draws):
+            continue
         values = _evaluated(found, plan, draws)
         changed = float(np.max(values.pop(CHANGED)))
         if not changed <= _TOLERANCE:
@@ -135,13 +141,60 @@ def _by_member(
     return {m: v if m == n else v[:, :, i] for n, v in values.items() for i, m in enumerate(names[n])}
 
 
-def _candidates(plan: Plan, density: Density) -> Iterator[tuple[str, ...]]:
-    """Sites to sum out, best first: all that can be, those that blocks sum out, those that data read."""
-    listed = [n for n in density.latents if density.sites[n].discrete and finite_support(density, n)]
+def _pointwise(plan: Plan, density: Density, sites: tuple[str, ...]) -> tuple[Pointwise, TableMarginal]:
+    """Raises `ModelError`."""
+    marginal = marginal_of(density, sites)
+    assert isinstance(marginal, TableMarginal)  # the sites are discrete
+    return Pointwise(marginal, _data(plan, marginal.density)), marginal
+
+
+def _same_further(found: Pointwise, further: Pointwise, plan: Plan, draws: Mapping[str, np.ndarray]) -> bool:
+    """Whether sums over counts without end say the same when they go further, at some of the draws."""
+    count = next(iter(draws.values())).shape[1]
+    some = np.unique(np.linspace(0, count - 1, _SOME).astype(int))
+    few = {n: v[:, some] for n, v in draws.items()}
+    one, other = (_evaluated(f, plan, few) for f in (found, further))
+    return all(bool(np.all(np.abs(one[n] - other[n]) <= _TOLERANCE)) for n in one if n != CHANGED)
+
+
+def _candidates(
+    plan: Plan, density: Density, states: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, ...], Density, Density | None]]:
+    """Sites to sum out, best first: all that can be, those that blocks sum out, those that data read; with
+    the density, and for counts without end the one in which their values go further."""
     blocks = {n for names in summed_out(plan) for n in names}
     read = {s for n in plan.observed for s in _read_by(plan, density, n, ())}
-    sets = (tuple(listed), tuple(n for n in listed if n in blocks), tuple(n for n in listed if n in read))
-    yield from dict.fromkeys(sites for sites in sets if sites)
+    tried: list[tuple[Density, Density | None]] = [(density, None)]
+    if counts := _counts(density):
+        tried.insert(0, (_with_ends(density, counts, states, 1), _with_ends(density, counts, states, 2)))
+    known = set()
+    for ended, further in tried:
+        listed = [n for n in ended.latents if ended.sites[n].discrete and finite_support(ended, n)]
+        for sites in (listed, [n for n in listed if n in blocks], [n for n in listed if n in read]):
+            if sites and tuple(sites) not in known:
+                known.add(tuple(sites))
+                yield tuple(sites), ended, further if {*sites} & {*counts} else None
+
+
+def _counts(density: Density) -> dict[str, int]:
+    """The least values of counts without end that no latent bounds."""
+    found = {}
+    for name in density.latents:
+        if density.sites[name].discrete and name not in density.outputs["bounds"]:
+            with suppress(Refused):
+                if (low := lowest(density, name)) is not None:
+                    found[name] = low
+    return found
+
+
+def _with_ends(density: Density, counts: Mapping[str, int], states: Mapping[str, Any], times: int) -> Density:
+    """With values listed for counts without end: those of their draws, and as many beside them `times`."""
+    values = dict(density.enumerated)
+    for name, low in counts.items():
+        least, most = int(np.min(states[name])), int(np.max(states[name]))
+        more = times * (_BESIDE + (most - least) // 2)
+        values[name] = np.arange(max(low, least - more), most + more + 1)
+    return replace(density, enumerated=values, cache={})
 
 
 def _data(plan: Plan, density: Density) -> list[str]:

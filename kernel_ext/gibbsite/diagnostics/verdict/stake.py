@@ -1,23 +1,32 @@
 """Discrete sites that had one value in every draw of every chain, although their priors let them vary."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional import conditional_of
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density
+from gibbsite.density.terms import summed
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.errors import ModelError
+from gibbsite.plans.candidates.limits import NEVER
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.jaxpr.compiling import once
 
 TOPIC = "stake"
 _UNLIKELY = -12.0
 """Log odds against what a prior does not let happen: NumPyro makes such of probabilities of 0 and 1."""
 _MOST_VALUES = 64
 _MOST_NAMED = 3
+_LOOKED_AT = 64
+"""Elements that never moved that are looked at one by one."""
+ONE_BY_ONE = ("Gibbs", "Window", "RandomWalk")
+"""Kernels that draw the elements of a site that meet in a term one after another."""
 
 
 def never_at_stake(plan: Plan, moments: Moments, draws: Mapping[str, np.ndarray]) -> list[Notice]:
@@ -87,3 +96,82 @@ def _lets_vary(density: Density | None, site: str, draws: Mapping[str, np.ndarra
     tables = np.stack([total(v) for v in support.values])
     top = tables.max(axis=0)
     return bool(((tables > top + _UNLIKELY).sum(axis=0) > 1).any())
+
+
+def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
+    """A notice of discrete latents that are drawn one element at a time, of which elements had one value in
+    all draws of all chains that is not their own data's doing: what they meet other discrete elements in
+    rules other values out, and these never moved either. Such draws cannot tell a posterior of one point from one that
+    single moves do not get through (a Latin square, a table whose margins are known)."""
+    density = plan.density
+    if density is None:
+        return []
+    every = density.packed(draws, 2)
+    state = {n: np.asarray(every[n])[0, -1] for n in density.latent_vars if n in every}
+    if set(state) != set(density.latent_vars):
+        return []
+    found = []
+    for block in plan.blocks:
+        if block.kernel in ONE_BY_ONE and not block.options.get("joint"):
+            for site in (s for s in block.sites if s in state and s not in block.eliminated):
+                stuck, size = _stuck(density, site, state, np.asarray(every[site]))
+                if stuck:
+                    found.append((site, f"{stuck} of {size} elements of {site}" if size > 1 else site))
+    if not found:
+        return []
+    names = ", ".join(text for _, text in found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
+    text = (
+        f"{names} never moved: where the discrete values beside them stay as they are, no other value of "
+        f"theirs is possible, and one at a time they cannot change together"
+    )
+    hint = (
+        "if the data alone do not decide them, draw what holds each other as one (Gibbs(joint=True), or "
+        "Eliminate), soften the constraint, or write as the latent what is free in it"
+    )
+    return [Notice(text, hint, TOPIC, tuple(s for s, _ in found))]
+
+
+def _stuck(
+    density: Density, site: str, state: Mapping[str, np.ndarray], draws: np.ndarray
+) -> tuple[int, int]:
+    """How many elements of a site that never moved are held by other discrete elements, of how many."""
+    still = np.flatnonzero((draws == draws[:1, :1]).all(axis=(0, 1)))
+    own, shared = [], []
+    for term, accesses in (*density.terms_of(site), *density.bounds_of(site)):
+        others = any(density.sites[n].discrete and n != site for n in density.maps.latents(term.atom))
+        alone = len(accesses) == 1 and accesses[0].single and not others
+        (own if alone else shared).append(term)
+    size = int(draws[0, 0].size)
+    if not still.size or not shared or conditional_of(density, site).kind == "chain":
+        return 0, size
+    values = _other_values(density, site)
+    now = jnp.asarray(state[site])
+    looked_at = still[np.linspace(0, len(still) - 1, min(len(still), _LOOKED_AT)).astype(int)]
+
+    def heights(element: Any, value: Any) -> tuple[Any, Any]:
+        moved = now.ravel().at[element].set(value.astype(now.dtype)).reshape(now.shape)
+        ev = density.evaluator({**state, site: moved})
+        return summed(own, ev), summed(shared, ev)
+
+    def changes(element: Any) -> Any:
+        at = now.ravel()[element]
+        alone, beside = heights(element, at)
+        tried = jax.vmap(lambda v: heights(element, v))(values(at))
+        lost = [jnp.nan_to_num(t - h, nan=-jnp.inf) for t, h in zip(tried, (alone, beside), strict=True)]
+        other = values(at) != at
+        return jnp.any(other & (lost[0] > -NEVER)) & ~jnp.any(other & (lost[0] + lost[1] > -NEVER))
+
+    held = np.asarray(once(lambda e: jax.lax.map(changes, e), jnp.asarray(looked_at)))
+    return round(float(held.mean()) * len(still)), size
+
+
+def _other_values(density: Density, site: str) -> Callable[[Any], Any]:
+    """What an element may be instead: all that are listed, or those beside it."""
+    try:
+        support = finite_support(density, site)
+    except ModelError:
+        support = None
+    if support is None or support.values.ndim > 1 or support.size > _MOST_VALUES:
+        return lambda now: now + jnp.array([-2, -1, 1, 2])
+    listed = jnp.asarray(support.values)
+    return lambda now: listed

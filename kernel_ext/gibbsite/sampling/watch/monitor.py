@@ -27,7 +27,7 @@ from gibbsite.diagnostics.verdict.notices import (
     told_by_labels,
 )
 from gibbsite.diagnostics.verdict.rounding import Rounding, rounding_notices
-from gibbsite.diagnostics.verdict.stake import never_at_stake
+from gibbsite.diagnostics.verdict.stake import held_by_each_other, never_at_stake
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import Draws, empty_like, label_of
 from gibbsite.storage.names import axis_labels, scalar_name
@@ -176,7 +176,12 @@ class Monitor:
             self.stuck = {c: k for c, k in self.stuck.items() if k.partition("[")[0] not in named}
             # those of chains that had not met would not agree now, unless they are few
             good = bool(of) and not apart and not any(s.ess_bulk < _ENOUGH for s in of)
-            found += never_at_stake(self._plan, self.moments, values) + endless(self._plan, values)
+            held = held_by_each_other(self._plan, values)
+            known = {s for n in held for s in n.sites}
+            found += held + [
+                n for n in never_at_stake(self._plan, self.moments, values) if not known.issuperset(n.sites)
+            ]
+            found += endless(self._plan, values)
             if not any(n.topic in ("labels", ORDERS, "signs", "modes") for n in found):
                 found += one_labelling(self._plan, values)
         # that a shape is awkward matters where the draws are not good all the same; and chains whose labels
