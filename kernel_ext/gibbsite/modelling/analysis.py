@@ -21,6 +21,7 @@ from gibbsite.density.model.names import printed, spelt_notes
 from gibbsite.errors import ModelError
 from gibbsite.explain.calls import check_arguments
 from gibbsite.ground import arguments as sensible
+from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.inputs.tables import Known, Labels, as_arrays, order_notes, plate_labels
 from gibbsite.inputs.texts import with_categories
@@ -32,6 +33,8 @@ from gibbsite.validation.data import check_missing
 from gibbsite.validation.indices import negative_notes
 from gibbsite.validation.masked import check_masked, partly_masked_notes
 from gibbsite.validation.meeting import check_meeting, step_notes
+
+unrepeatable = later("gibbsite.validation.unrepeatable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +125,14 @@ def analysed(
     gone: Mapping[str, np.ndarray] = {}
     if (missing := checked_way(missing)) is not None:
         fn, args, named, gone = without_missing(fn, args, named, missing, known)
+    before = unrepeatable.random_state()
     sampled, density = _traced(fn, called, args, named)
     failed = notes_in(density.cache)
 
     def looked(what: str, look: Callable[[], Any]) -> tuple[str, ...]:
         return tuple(attempted(what, look, tuple, failed) or ())
 
+    looked("spheres", lambda: unrepeatable.check_spheres(density))
     looked("unread arguments", lambda: check_forgotten(fn, called, density, args, named))
     looked("missing values", lambda: check_missing(density))
     looked("masked values", lambda: check_masked(density, gone if missing == "mask" else {}))
@@ -143,6 +148,7 @@ def analysed(
         *looked("the order of steps", lambda: step_notes(density, known.labels, known.alphabetical)),
         *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),
         *looked("unread arguments", lambda: unused(called, sampled)),
+        *looked("random numbers", lambda: unrepeatable.other_each_time(before, fn, args, named)),
         *(
             f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"
             for n, why in density.doubted.items()

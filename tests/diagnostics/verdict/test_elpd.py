@@ -8,6 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.diagnostics.verdict.elpd import _loo, _mcse, convergence_rate, relative_efficiency
+from gibbsite.errors import ModelError
 from helpers.left_out import left_out
 from numpyro import handlers
 from scipy import signal, stats
@@ -274,3 +275,14 @@ def test_draws_that_turn_about_their_mean_do_not_make_the_error_small():
     spread = np.std(found)
     assert np.median(told) == pytest.approx(spread, rel=0.4)  # 60 seeds know a spread to a tenth
     assert np.median(by_mean) < 0.6 * spread
+
+
+def test_what_is_observed_at_a_value_that_latents_make_is_no_datum():
+    def model(on):
+        with numpyro.plate("n", 3):
+            t = numpyro.sample("t", dist.Normal(0, 1))
+            numpyro.sample("wait", dist.Normal(1.0, 1.0), obs=on - t)
+
+    run = gb.model(model, np.ones(3)).sample(draws=40, warmup=40, chains=2)
+    with pytest.raises(ModelError, match="'wait' is observed at is computed from latents"):
+        run.elpd()

@@ -71,3 +71,21 @@ def test_what_never_moves_has_no_standard_deviation():
     table = gb.model(m, np.array(0.3)).sample(draws=1000, chains=4, seed=0).summary()
     assert (table.loc[["c[0]", "c[1]"], "sd"] == 0).all()
     assert table.loc["c[1]", "mean"] == float(np.float32(3.7))
+
+
+def test_of_thousands_of_elements_some_are_listed():
+    """A line each takes ArviZ minutes, and nobody reads 10,000 lines."""
+
+    def m(y):
+        a = numpyro.sample("a", dist.Normal(0, 1).expand([2500]).to_event(1))
+        numpyro.deterministic("big", jnp.outer(a[:100], a[100:200]))
+        numpyro.sample("y", dist.Normal(a[0], 1), obs=y)
+
+    table = gb.model(m, np.array(0.3)).sample(draws=60, warmup=60, chains=2, seed=0).summary()
+    assert len(table) == 20 and "… and 9,990 more of big" in repr(table) and "big" in repr(table)
+
+
+def test_numbers_that_say_that_nothing_has_met_are_short():
+    from gibbsite.sampling.watch.summary import _cell
+
+    assert _cell("r_hat", 6490083274802455.0, 1.0) == "6.5e+15" and _cell("r_hat", 1.0101, 1.0) == "1.010"

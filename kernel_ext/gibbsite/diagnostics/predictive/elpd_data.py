@@ -23,7 +23,9 @@ class ELPDData(arviz_stats.ELPDData):
     bounding: Sequence[str] = ()
 
     def __str__(self) -> str:
-        return "\n".join([super().__str__().rstrip(), *self._notes()])
+        with np.errstate(invalid="ignore"):  # shares of no k, where none can be estimated
+            plain = super().__str__()
+        return "\n".join([plain.rstrip(), *self._notes()])
 
     def _notes(self) -> list[str]:
         found = [

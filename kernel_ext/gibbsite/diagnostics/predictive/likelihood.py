@@ -57,9 +57,9 @@ def without_labels(
 ) -> Likelihood:
     """`log p(y_i | the other data, the other latents)` of every datum at every draw, with all discrete sites
     summed out, or those that can be, counts without end as far as it takes; and continuous latents that are
-    a datum's own integrated out (`Own`), or named in `given` where they cannot be. `1 / p(y_i | the other data)` is the
-    mean of its inverse over the draws, whatever was summed out (Gelfand, Dey and Chang 1992); but what was
-    drawn with the very datum never shows what it would be under other values.
+    a datum's own integrated out (`Own`), or named in `given` where they cannot be. `1 / p(y_i | the other
+    data)` is the mean of its inverse over the draws, whatever was summed out (Gelfand, Dey and Chang 1992);
+    but what was drawn with the very datum never shows what it would be under other values.
 
     `strict` raises `ModelError` where discrete sites cannot be summed out for all data. Raises `ModelError`
     where the run has no model, or lacks draws of a site that is read.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from gibbsite.density.current import element_weights, scored_elements
+from gibbsite.density.current import current, element_weights, scored_elements
 from gibbsite.diagnostics.predictive.bounding import bounding
 from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
@@ -50,6 +50,8 @@ def elpd_of(run: Any) -> Any:
             f"; what the factor {factors[0]!r} adds is no datum, which could be left out: write it as data "
             "of a distribution (a class of your own with `log_prob` will do)" if factors else ""
         )  # fmt: skip
+        if missing == "observed sites" and (computed := _computed(parts_of(run)[0].model.density)):
+            why = f"; what {computed[0]!r} is observed at is computed from latents, and no datum"
         raise ModelError(
             f"the run of {run.model_name!r} lacks {missing}: nothing can be predicted by it{why}"
         )
@@ -87,6 +89,12 @@ def elpd_of(run: Any) -> Any:
     out.warning = bool(out.warning) or bool(out.given) or bool(ends.any())
     out.data, out.weighed = _data(run), True
     return out
+
+
+def _computed(density: Any) -> list[str]:
+    """The observed sites whose values are computed from latents."""
+    now = current(density)
+    return [n for n in density.outputs["observed"] if n not in (*now.data, *now.given)]
 
 
 def _at_ends(

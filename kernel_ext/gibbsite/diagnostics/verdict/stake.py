@@ -101,8 +101,8 @@ def _lets_vary(density: Density | None, site: str, draws: Mapping[str, np.ndarra
 def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
     """A notice of discrete latents that are drawn one element at a time, of which elements had one value in
     all draws of all chains that is not their own data's doing: what they meet other discrete elements in
-    rules other values out, and these never moved either. Such draws cannot tell a posterior of one point from one that
-    single moves do not get through (a Latin square, a table whose margins are known)."""
+    rules other values out, and these never moved either. Such draws cannot tell a posterior of one point from
+    one that single moves do not get through (a Latin square, a table whose margins are known)."""
     density = plan.density
     if density is None:
         return []

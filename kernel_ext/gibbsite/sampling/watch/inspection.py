@@ -284,13 +284,14 @@ class Looking(Deriving, Predicting, Shown):
     def summary(self, **options: Any) -> "DataFrame": ...
     def summary(self, **options: Any) -> Any:
         """ArviZ's summary table of the draws so far, printed with the digits that Monte Carlo errors leave;
-        `options` are ArviZ's. Of discrete sites of more than 20 elements the ten worst are listed, unless
-        `var_names` asks for them. Raises `UnknownNameError` for `var_names` that are not there,
-        `ArgumentError` for other options, `OptionError` of no draws."""
+        `options` are ArviZ's. Of discrete sites of more than 20 elements, and of others of more than 2000,
+        ten are listed, unless `var_names` asks for them. Raises `UnknownNameError` for `var_names` that are
+        not there, `ArgumentError` for other options, `OptionError` of no draws."""
         if not self.kept.sampled.steps:
             raise OptionError(
                 "summary: there are no draws after warm-up yet; run.resume() goes on, and "
                 "sample(keep_warmup=True) keeps those of warm-up"
             )
-        worst = {variable_name(n): m.worst(WORST) for n, m in self._monitor.moments.sites.items()}
-        return summary_of(self.to_datatree(), worst, options)
+        moments = self._monitor.moments
+        worst = {variable_name(n): m.worst(WORST) for n, m in moments.sites.items()}
+        return summary_of(self.to_datatree(), worst, {*map(variable_name, moments.partly)}, options)

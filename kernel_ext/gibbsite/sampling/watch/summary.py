@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,11 +17,16 @@ arviz, pd = later("arviz_stats.summary"), later("pandas")
 # Indicators come by the hundred, and their means are read as probabilities (`run.probs`), not one by one: of
 # discrete sites with more elements than are taken in at a glance only the worst are listed.
 _LISTED, WORST = 20, 10
+_MOST = 2000
+"""Elements of a site that each have a line: for more, ArviZ takes long (3 ms each, of 4,000 draws)."""
 
 
-def summary_of(tree: Any, worst: Mapping[str, np.ndarray], options: Mapping[str, Any]) -> Any:
-    """ArviZ's summary of `tree`, whose discrete sites of many elements have only those at the flat indices
-    `worst`, in that order, unless `options` names variables or dimensions. Raises as `Run.summary`."""
+def summary_of(
+    tree: Any, worst: Mapping[str, np.ndarray], partly: Collection[str], options: Mapping[str, Any]
+) -> Any:
+    """ArviZ's summary of `tree`, whose discrete sites of many elements, and others of thousands, have only
+    those at the flat indices `worst`, in that order (`partly`: the worst of some), unless `options` names
+    variables or dimensions. Raises as `Run.summary`."""
     known_options = [n for n in inspect.signature(arviz.summary).parameters if n != "data"]
     for name in options:
         if name not in known_options:
@@ -33,10 +38,10 @@ def summary_of(tree: Any, worst: Mapping[str, np.ndarray], options: Mapping[str,
         for name in names or [""]:
             if a_name("variable", name, known).removeprefix("~") not in known:
                 raise UnknownNameError("variable", name, known)
-    shortened: dict[str, int] = {}
+    shortened: dict[str, str] = {}
     everything = ("var_names", "filter_vars", "coords", "sample_dims", "fmt")
     if options.get("group", "posterior") == "posterior" and not any(options.get(n) for n in everything):
-        tree, shortened = _short(tree, worst)
+        tree, shortened = _short(tree, worst, partly)
     with np.errstate(invalid="ignore", divide="ignore"):  # of what never moved, there is no R-hat
         found = arviz.summary(_in_double(tree, options), **{"round_to": None, **options})
     # who asks for digits, or for another form, has what was asked for
@@ -55,16 +60,18 @@ def _in_double(tree: Any, options: Mapping[str, Any]) -> Any:
     return type(tree).from_dict({group: asked.assign(single)}) if single else tree
 
 
-def _short(tree: Any, worst: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, int]]:
+def _short(tree: Any, worst: Mapping[str, np.ndarray], partly: Collection[str]) -> tuple[Any, dict[str, str]]:
     posterior, gone = tree["posterior"].to_dataset(), {}
     for name, values in list(posterior.data_vars.items()):
         count = math.prod(values.shape[2:])
         if not count:  # ArviZ has no quantiles of nothing
             posterior = posterior.drop_vars(name)
             continue
-        if values.dtype.kind not in "iub" or count <= _LISTED or name not in worst:
+        most = _LISTED if values.dtype.kind in "iub" and name in worst else _MOST
+        if count <= most:
             continue
-        at = np.asarray(worst[name])
+        known = name in worst and len(worst[name]) > 0
+        at = np.asarray(worst[name]) if known else np.linspace(0, count - 1, WORST).astype(int)
         places = zip(*np.unravel_index(at, values.shape[2:]), strict=True)
         axes = [
             posterior[d].values if d in posterior.coords else range(posterior.sizes[d])
@@ -73,9 +80,11 @@ def _short(tree: Any, worst: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, i
         labels = [", ".join(str(axis[i]) for axis, i in zip(axes, place, strict=True)) for place in places]
         flat = values.values.reshape(*values.shape[:2], count)[..., at]
         posterior = posterior.drop_vars(name)
-        posterior[name] = (("chain", "draw", f"worst of {name}"), flat)
-        posterior = posterior.assign_coords({f"worst of {name}": labels})
-        gone[str(name)] = count - len(at)
+        posterior[name] = (("chain", "draw", f"some of {name}"), flat)
+        posterior = posterior.assign_coords({f"some of {name}": labels})
+        gone[str(name)] = (
+            f"{count - len(at):,} more of {name}{', none worse' * (known and name not in partly)}"
+        )
     order = [n for n in tree["posterior"].data_vars if n in posterior]
     if not gone and len(order) == len(tree["posterior"].data_vars):
         return tree, gone
@@ -93,7 +102,7 @@ def _cell(column: str, value: float, error: float) -> str:
     if column.startswith("ess"):
         return f"{value:.0f}"
     if column == "r_hat":
-        return f"{value:.3f}"
+        return f"{value:.3f}" if value < 1000 else f"{value:.1e}"
     if not (math.isfinite(error) and 1e-12 < error < 1e12):
         return f"{value:.4g}"
     return f"{value:.{_decimals(error)}f}"
@@ -110,8 +119,8 @@ def _table() -> Any:
         def _constructor(self) -> Any:
             return pd.DataFrame  # what is made of it is an ordinary table
 
-        def told(self, gone: Mapping[str, int]) -> Any:
-            """The same, with how many elements of which sites are left out."""
+        def told(self, gone: Mapping[str, str]) -> Any:
+            """The same, with how many elements of which sites are left out, in words."""
             self._gone = dict(gone)
             return self
 
@@ -128,7 +137,7 @@ def _table() -> Any:
 
         def _notes(self) -> list[str]:
             return [
-                f"… and {more} more of {name}, none worse: summary(var_names=[{name!r}]) lists all"
+                f"… and {more}: summary(var_names=[{name!r}]) lists all"
                 for name, more in getattr(self, "_gone", {}).items()
             ]
 

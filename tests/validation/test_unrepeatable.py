@@ -1,0 +1,48 @@
+"""What no run can sample as it is: random numbers that are not the model's, spheres."""
+
+import random
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from gibbsite.errors import ModelError
+from numpyro import handlers, sample
+from numpyro.infer.reparam import ProjectedNormalReparam
+
+
+def test_random_numbers_of_others_are_told():
+    def noisy(y):
+        m = sample("m", dist.Normal(0, 1))
+        sample("y", dist.Normal(m + np.random.normal(), 1), obs=y)
+
+    def shuffled(y):
+        sample("y", dist.Normal(sample("m", dist.Normal(0, 1)), random.choice([1.0, 2.0])), obs=y)
+
+    def seeded(y):
+        np.random.seed(3)
+        m = sample("m", dist.Normal(0, 1))
+        sample("y", dist.Normal(m + np.random.normal(), 1), obs=y)
+
+    def own(y):
+        m = sample("m", dist.Normal(0, 1))
+        sample("y", dist.Normal(m + np.random.default_rng(3).normal(), 1), obs=y)
+
+    for model in (noisy, shuffled):
+        (note,) = gb.model(model, 1.0).notes
+        assert "others whenever it is run" in note
+    assert gb.model(seeded, 1.0).notes == () == gb.model(own, 1.0).notes
+
+
+def direction():
+    d = sample("d", dist.ProjectedNormal(jnp.array([1.0, 0.0])))
+    sample("y", dist.Normal(d[0] * sample("k", dist.Normal(0, 1)), 1.0), obs=0.3)
+
+
+def test_spheres_are_refused_with_the_way_out():
+    with pytest.raises(ModelError, match=r"'d'.*on a sphere.*ProjectedNormalReparam"):
+        gb.model(direction)
+    written = handlers.reparam(direction, config={"d": ProjectedNormalReparam()})
+    run = gb.model(written).sample(draws=100, warmup=100, chains=2, seed=0)
+    assert np.allclose((run.draws["d"] ** 2).sum(-1), 1.0, atol=1e-5)
