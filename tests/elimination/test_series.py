@@ -53,6 +53,17 @@ def mostly_nothing(y):
         sample("y", dist.StudentT(3.0, k * p, 40.0), obs=y)
 
 
+def waves(y):
+    """Of a count that falls slowly, data that say it is one of many."""
+    a, n = sample("a", dist.Normal(0.0, 1.0)), sample("n", dist.Geometric(0.003))
+    sample("y", dist.Normal(10 * jnp.sin(0.05 * n) + a, 0.5), obs=y)
+
+
+def terms_of_waves(a):
+    own = np.log(0.003) + N * np.log1p(-0.003) + stats.norm(10 * np.sin(0.05 * N) + a, 0.5).logpdf(9.0)
+    return own[:, None], stats.norm.logpdf(a)
+
+
 def terms_of_two_rates(far, p):
     prior = np.logaddexp(np.log(0.7) + stats.poisson(2).logpmf(N), np.log(0.3) + stats.poisson(far).logpmf(N))
     own = prior + stats.norm(N * p, 20).logpdf(450.0)
@@ -87,6 +98,7 @@ CASES = {
     "rates that grow": (animals, Y, "n", terms_of_animals, {"lam": 3000.0, "p": 0.002}),
     "a long tail": (overdispersed, Y[:, 0] + 0.0, "n", terms_overdispersed, {"r": 0.2, "q": 0.3}),
     "a gap": (two_rates, 450.0, "k", terms_of_two_rates, {"far": 905.0, "p": 0.48}),
+    "data with many modes": (waves, 9.0, "n", terms_of_waves, {"a": 0.3}),
     "a gap after nothing": (mostly_nothing, FAR, "k", terms_of_mostly_nothing, {"rate": 310.0, "p": 0.4}),
     "a geometric tail": (waiting, 2.5, "k", terms_of_waiting, {"g": 0.002, "s": 300.0}),
 }
