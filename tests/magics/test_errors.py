@@ -140,6 +140,8 @@ CASES = [
      "name of a site and of a plate"),
     ("decided-through-jax", "y", "m ~ Normal(0, 1)\nk = 1.0 if m > 0 else jnp.exp(m)\ny ~ Normal(k, 1)", "",
      r"does not take m, by which Python decides.*jnp.asarray"),
+    ("transformed-by-jax", "y", "z = jax.vmap(lambda k: numpyro.sample('z', Normal(k, 1)))(jnp.arange(3.0))\n"
+     "y ~ Normal(z.sum(), 1)", "", "a plate for copies"),
     ("loop-without-end", "y", "n = 0\nwhile numpyro.sample(f'c[{n}]', Bernoulli(0.5)) >= 0:\n    n += 1", "",
      "more than 200 draws"),
     ("unknown-name", "y", "m ~ N(0, 1)\ny ~ Normal(m, 1)", "N", "did you mean 'Normal'"),

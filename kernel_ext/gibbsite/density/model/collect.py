@@ -29,7 +29,7 @@ from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.explain.calls import check_numbers
 from gibbsite.explain.explained import explained, placed
 from gibbsite.explain.shapes import told_crossed, told_data_shapes, told_misfit
-from gibbsite.programs.jaxpr.compat import duplicated
+from gibbsite.programs.jaxpr.compat import duplicated, tracing
 from gibbsite.programs.jaxpr.source_line import calling_line
 
 TRACER_ERRORS = (
@@ -79,11 +79,24 @@ class _Lines(Messenger):
 
 
 class _Checked(Messenger):
-    """Refuses what is no number before anything is drawn from it; the model's innermost handler."""
+    """Refuses what is no number before anything is drawn from it, and statements within functions that JAX
+    transforms; the model's innermost handler."""
+
+    def __enter__(self) -> Any:
+        self._tracing = tracing()
+        return super().__enter__()
 
     def process_message(self, msg: dict[str, Any]) -> None:
-        if msg["type"] == "sample":
-            check_numbers(msg, calling_line)
+        if msg["type"] != "sample":
+            return
+        if tracing() != self._tracing:
+            raise ModelError(
+                f"{msg['name']!r} is sampled within a function that JAX transforms (jit, vmap, lax.scan, "
+                f"lax.fori_loop, lax.cond, grad): it is run once there, whatever becomes of it, so that one "
+                f"draw would stand for all. Use numpyro.contrib.control_flow.scan or cond for loops and "
+                f"branches, a plate for copies, and no jit: runs are compiled as a whole"
+            ).at(calling_line(), "transformed-by-jax")
+        check_numbers(msg, calling_line)
 
 
 def base_distribution(fn: Any) -> Any:

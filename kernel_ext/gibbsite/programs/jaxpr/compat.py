@@ -277,6 +277,13 @@ RIGHT: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""} if _WRONG e
 """Options that a program has to be compiled with for its numbers to be right on CPUs."""
 
 
+def tracing() -> Any:
+    """What JAX does with operations now, to be compared with what it did elsewhere: None where this version
+    does not say."""
+    state = getattr(_core, "get_opaque_trace_state", None)
+    return None if state is None else state()
+
+
 def jit(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`jax.jit`, with numbers that are right on CPUs (see `RIGHT`); within another program as those are."""
     plain: Any = jax.jit(fn)
