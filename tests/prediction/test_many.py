@@ -66,6 +66,19 @@ def test_each_data_set_has_its_own_posterior(schedule, tmp_path):
     assert run.predict().draws["y"].shape == (2, 1000, 15)
 
 
+def test_columns_that_are_asked_for_their_values_stay_columns():
+    def by_values(df):
+        b = numpyro.sample("b", dist.Normal(0, 5))
+        with numpyro.plate("row", len(df)):
+            numpyro.sample("y", dist.Normal(b * df.x.values, 2.0), obs=df.y.to_numpy())
+
+    parts = [table(n, f"s{i}") for i, n in enumerate([12, 9])]
+    found = gb.model(by_values, parts[0]).many(pd.concat(parts), by="store", draws=400, chains=2)
+    assert found.note.startswith("2 together")
+    for i, part in enumerate(parts):
+        agrees(found.runs[f"s{i}"].draws["b"], part)
+
+
 def test_a_run_of_many_goes_on():
     parts = [table(10, "a"), table(10, "b"), table(10, "c")]
     found = gb.model(line, parts[0]).many(parts, draws=300, warmup=100, chains=2)

@@ -13,6 +13,7 @@ from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.errors import GibbsiteError
+from gibbsite.inputs.column import as_column
 from gibbsite.prediction.asked.arguments import call_of, outcomes_of
 from gibbsite.prediction.batched.masked import COUNTED, counting, longer, same_but_longer
 
@@ -166,7 +167,7 @@ def _padded(origin: Any, sets: list[Set], made: Made) -> Class | None:
     def as_long(one: Set) -> tuple[tuple, dict[str, Any]]:
         arrays = [longer(a, grow.get(n, np.shape(a)[0] if np.ndim(a) else 0)) if n in grow else a
                   for n, a in zip(names, one.arrays.given, strict=True)]  # fmt: skip
-        args, kwargs = one.arrays.rebuild(arrays)
+        args, kwargs = one.arrays.rebuild(list(map(as_column, arrays)))
         counts = {}
         for site in data:
             leaf = outcomes[site]
@@ -180,7 +181,8 @@ def _padded(origin: Any, sets: list[Set], made: Made) -> Class | None:
     for one in sets:
         first.setdefault(one.shapes, one)
     for one in first.values():
-        if same_but_longer(origin.fn, (one.args, one.kwargs), as_long(one)):
+        short = one.arrays.rebuild(list(map(as_column, one.arrays.given)))
+        if same_but_longer(origin.fn, short, as_long(one)):
             return None
     fn = counting(origin.fn)
     longest = max(sets, key=lambda s: sum(int(np.prod(n)) for n in s.shapes))
