@@ -142,6 +142,10 @@ CASES = [
      r"does not take m, by which Python decides.*jnp.asarray"),
     ("transformed-by-jax", "y", "z = jax.vmap(lambda k: numpyro.sample('z', Normal(k, 1)))(jnp.arange(3.0))\n"
      "y ~ Normal(z.sum(), 1)", "", "a plate for copies"),
+    ("branches-that-differ", "y", "from numpyro.contrib.control_flow import cond\n"
+     "u ~ Normal(0, 1)\nx = cond(u > 0, lambda _: numpyro.sample('a', Normal(0, 1)), "
+     "lambda _: numpyro.sample('b', Normal(5, 1)), None)\ny ~ Normal(x, 1)", "cond(",
+     "Python's `if` of a draw"),
     ("loop-without-end", "y", "n = 0\nwhile numpyro.sample(f'c[{n}]', Bernoulli(0.5)) >= 0:\n    n += 1", "",
      "more than 200 draws"),
     ("unknown-name", "y", "m ~ N(0, 1)\ny ~ Normal(m, 1)", "N", "did you mean 'Normal'"),

@@ -131,7 +131,20 @@ def _immutable(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gib
     )
 
 
+def _branches(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    if not re.search(r"cond branch outputs must have|branches? .*must have the same", str(error)):
+        return None
+    return made(
+        ModelError,
+        spot,
+        "branches-that-differ",
+        "the branches of `cond` have statements of other names or values of other shapes, and both are run "
+        "as one: give both the same; where what there is differs, Python's `if` of a draw makes two structures",
+    )
+
+
 _RULES: tuple[Rule, ...] = (
+    _branches,
     _not_a_distribution,
     _no_sample,
     table_outside,

@@ -300,7 +300,7 @@ def fit(
         except GibbsiteError as error:
             failures[one.name] = error
     if alone:
-        told.append(f"{len(alone)} alone")
+        told.append(f"{len(alone)} one by one")
     return fits, failures, "; ".join(told)
 
 
