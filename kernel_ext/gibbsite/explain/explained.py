@@ -139,7 +139,8 @@ def _branches(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gibb
         spot,
         "branches-that-differ",
         "the branches of `cond` have statements of other names or values of other shapes, and both are run "
-        "as one: give both the same; where what there is differs, Python's `if` of a draw makes two structures",
+        "as one: give both the same; where what there is differs, Python's `if` of a draw makes two "
+        "structures",
     )
 
 
