@@ -14,11 +14,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
-from gibbsite.errors import GibbsiteError
-
-
-class MissingPackageError(GibbsiteError, ImportError):
-    """A demo needs a package that only the extra `demos` installs."""
+from gibbsite.errors import MissingPackageError
 
 
 @dataclass(frozen=True)

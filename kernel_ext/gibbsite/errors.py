@@ -94,6 +94,10 @@ class ResourceError(GibbsiteError, MemoryError):
     """A run does not fit into memory."""
 
 
+class MissingPackageError(GibbsiteError, ImportError):
+    """What is asked for needs a package that is not installed."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'theta'?`, or nothing where no known name is near."""
     known = list(known)

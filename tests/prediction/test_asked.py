@@ -11,6 +11,7 @@ import pytest
 from gibbsite.errors import (
     DataError,
     ExpressionError,
+    MissingPackageError,
     ModelError,
     OptionError,
     ResourceError,
@@ -534,3 +535,15 @@ def test_sites_without_elements():
     assert p.draws["y"].shape == (2, 100, 70) and p.draws["filled"].shape == (2, 100, 0)
     agrees(flat(p.draws["y"]), flat(run.draws["a"])[:, None] * x, 1.0)
     assert np.isfinite(run.elpd().elpd) and len(run.checks().statistics)
+
+
+def test_what_numpyro_cannot_draw_without_another_package_is_told():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 3))
+        with numpyro.plate("n", 3):
+            truncated = dist.LeftTruncatedDistribution(dist.StudentT(4.0, mu, 1.0), low=0.0)
+            numpyro.sample("y", truncated, obs=y)
+
+    run = gb.model(model, np.array([0.5, 1.0, 2.0])).sample(draws=30, warmup=30, chains=2)
+    with pytest.raises(MissingPackageError, match=r"'y' cannot be drawn here.*tensorflow_probability"):
+        run.predict()

@@ -231,13 +231,13 @@ def _through(density: Density, child: str) -> str:
 
 
 def _of_level(density: Density, name: str) -> Iterator[Tie]:
-    """What meets in a parameter of data other than their noise, or in their shape and their rate: the one
-    makes up for the other."""
+    """What meets in a parameter of data, their noise among these, or in their shape and their rate: the one
+    makes up for the other (a scale of all data and what multiplies it for each, as in Student's t)."""
     parameters = density.outputs["parameters"].get(name, {})
     read = {
         p: [n for n in _latents(density, a) if not density.sites[n].discrete] for p, a in parameters.items()
     }
-    met = [(_word(p), near) for p, near in read.items() if p not in _SPREADS]
+    met = [(_word(p), near) for p, near in read.items() if p not in _MATRICES and p != "concentration"]
     if shaped := _shaped(read):
         among = {n for p in shaped for n in read[p]}
         met.append((" and the ".join(map(_word, shaped)), [n for n in density.latents if n in among]))

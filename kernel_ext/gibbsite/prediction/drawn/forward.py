@@ -15,6 +15,7 @@ from numpyro.primitives import Messenger
 from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.density.handlers.scopes import prefix_within
 from gibbsite.density.model.collect import base_distribution, is_factor
+from gibbsite.errors import MissingPackageError
 from gibbsite.inputs.table import SET
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
 from gibbsite.prediction.drawn.joint import conditional_draw
@@ -101,7 +102,14 @@ class Forward(Messenger):
         elif msg["type"] == "deterministic" and name in self.recipe.fixed:
             msg["value"] = jnp.broadcast_to(self.held[name], jnp.shape(msg["value"]))
         elif msg["type"] == "sample" and not msg.get("_control_flow_done"):
-            self._sampled(msg, name)
+            try:
+                self._sampled(msg, name)
+            except ImportError as error:  # of NumPyro's, as the quantiles of a truncated StudentT ask for
+                family = type(base_distribution(msg["fn"])).__name__
+                raise MissingPackageError(
+                    f"{name!r} cannot be drawn here: NumPyro's {family} needs a package for it that is not "
+                    f"installed ({error})"
+                ) from error
 
     def _sampled(self, msg: dict[str, Any], name: Any) -> None:
         fn, recipe = drawn_here(msg["fn"]), self.recipe
