@@ -547,3 +547,18 @@ def test_what_numpyro_cannot_draw_without_another_package_is_told():
     run = gb.model(model, np.array([0.5, 1.0, 2.0])).sample(draws=30, warmup=30, chains=2)
     with pytest.raises(MissingPackageError, match=r"'y' cannot be drawn here.*tensorflow_probability"):
         run.predict()
+
+
+def test_fewer_rows_that_are_asked_for_by_their_number_are_new():
+    def model(y, n=4):
+        w = numpyro.sample("w", dist.Beta(2, 2))
+        with numpyro.plate("n", n):
+            z = numpyro.sample("z", dist.Bernoulli(w))
+            numpyro.sample("y", dist.Normal(4.0 * z, 0.1), obs=y)
+
+    run = gb.model(model, np.array([0.0, 0.1, 4.0, 3.9])).sample(draws=500, chains=2, seed=0)
+    one = run.predict(y=None, n=1)
+    share = run.draws["w"].mean()
+    assert abs(one.draws["y"].mean() / 4 - share) < 4 * np.sqrt(0.25 / 1000)
+    more = run.predict(y=None, n=5).draws["y"]
+    assert abs(more[..., 0].mean()) < 0.1 and abs(more[..., 3].mean() - 4) < 0.1

@@ -145,6 +145,11 @@ class Plan:
         return sum(s.entries for s in self.steps)
 
     @property
+    def work(self) -> float:
+        """Entries that an evaluation computes, those too of what is summed out within one step."""
+        return sum(getattr(s, "work", s.entries) for s in self.steps)
+
+    @property
     def widest(self) -> float:
         """Entries of the widest table per element."""
         return max(s.widest for s in self.steps)

@@ -12,6 +12,7 @@ from gibbsite.errors import ModelError
 from helpers.left_out import left_out
 from numpyro import handlers
 from scipy import signal, stats
+from scipy.special import logsumexp
 
 Y = np.array([-0.3, 0.2, 1.9, 2.4, 0.7], np.float32)
 ASKED = {"draws": 1000, "warmup": 300, "seed": 0}
@@ -286,3 +287,30 @@ def test_what_is_observed_at_a_value_that_latents_make_is_no_datum():
     run = gb.model(model, np.ones(3)).sample(draws=40, warmup=40, chains=2)
     with pytest.raises(ModelError, match="'wait' is observed at is computed from latents"):
         run.elpd()
+
+
+def test_data_that_no_draw_has_on_the_other_side_of_a_step_are_told_and_refitted():
+    """Each datum has one likelihood in all draws, and one of them keeps the end of the step where it is."""
+    x = np.array([1.6, 3.17, 3.23, 3.77, 4.6, 5.43, 5.72, 6.71, 6.87, 8.3, 9.67, 9.72], np.float32)
+    y = np.array([1.06, 2.25, 1.65, 2.37, 1.82, 2.15, 1.47, 1.03, 3.03, -0.26, 0.09, -0.48], np.float32)
+
+    def window(x, y):
+        onset, lasts = (
+            numpyro.sample("onset", dist.Uniform(0.0, 10.0)),
+            numpyro.sample("lasts", dist.Gamma(2.0)),
+        )
+        with numpyro.plate("n", 12):
+            inside = (x > onset) & (x < onset + lasts)
+            numpyro.sample("y", dist.Normal(jnp.where(inside, 2.0, 0.0), 0.5), obs=y)
+
+    run = gb.model(window, x, y).sample(draws=1000, chains=4, seed=0)
+    found = run.elpd()
+    assert found.warning and "y[8]" in found.bounding and "y[5]" not in found.bounding
+    start, length = np.meshgrid(np.linspace(0, 10, 801), np.linspace(0, 25, 1201)[1:], indexing="ij")
+    inside = (x[:, None, None] > start) & (x[:, None, None] < start + length)
+    each = stats.norm.logpdf(y[:, None, None], np.where(inside, 2.0, 0.0), 0.5)
+    whole = stats.gamma.logpdf(length, 2) + each.sum(0)
+    exact = sum(logsumexp(whole) - logsumexp(whole - one) for one in each)
+    assert found.elpd - exact > 1.0  # what the weights alone say
+    again = run.elpd(refit=True)
+    assert abs(again.elpd - exact) < 0.25

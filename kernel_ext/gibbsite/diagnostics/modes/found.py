@@ -39,7 +39,7 @@ def mode_weights(space: Space, modes: Sequence[Mapping[str, np.ndarray]], seed: 
     Frühwirth-Schnatter (2004), with effective numbers of draws. None where they are too large to say
     anything: moments of a mode that is bent, or of many more numbers than draws.
     """
-    if space.given:
+    if space.given or not all(modes):  # beside discrete sites there may be no coordinates at all
         return None
     halves = [_halves(space, m) for m in modes]
     if any(len(fit) <= fit.shape[1] + 2 or not np.isfinite(fit).all() for fit, _ in halves):

@@ -189,7 +189,7 @@ def _loo(flat: np.ndarray, reff: float) -> Any:
     def smoothed(columns: np.ndarray) -> Any:
         told = xr.Dataset({_NAME: (("chain", "draw", "datum"), columns)})
         tree = xr.DataTree(children={"log_likelihood": xr.DataTree(told)})
-        with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             warnings.simplefilter("ignore", UserWarning)  # the result says it, too
             return loo(tree, var_name=_NAME, pointwise=True, reff=reff)
 

@@ -80,6 +80,8 @@ class ChainStep(Step):
         message = float(np.prod([self._size[c] for c in self._carry], dtype=float))
         fresh = float(np.prod([of.sizes[s] for s in plan.depth], dtype=float))
         self.entries = message * plan.chains * plan.steps
+        # what leaves a message is summed out one site after another
+        self.work = self.entries * sum(of.sizes[s] for s in plan.depth)
         self.widest = message * fresh * plan.chains
         # per step one number per site, and for the first and last steps by hand as many as there are values
         self._by_hand = (plan.reach + 1) * len(plan.depth)
@@ -263,7 +265,7 @@ class StripStep(Step):
         self.sites = tuple(sites)
         self.used = tuple(dict.fromkeys(split.sources[f][0] if f in split.sources else f for f in inner.used))
         self.made, self.uniforms = inner.made, inner.uniforms
-        self.entries, self.widest = inner.entries, inner.widest
+        self.entries, self.widest, self.work = inner.entries, inner.widest, inner.work
         steps, state = inner.plan.steps, int(np.prod(inner.state))
         self.text = (
             f"filter {', '.join(sites)} along {steps:,} steps, {rows} rows at a time: state {state:,}  "

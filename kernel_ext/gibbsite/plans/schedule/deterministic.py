@@ -196,25 +196,33 @@ def _marginal(facts: Any, units: Units) -> TableMarginal | str:
 
 def _at_once(facts: Any, units: Units) -> bool:
     """Whether sites that meet, or the elements of one that are swept, are drawn jointly as that is hardly
-    more work: by sums over few values, and of one site where these take no more than its sweep does."""
+    more work: by sums over few values, and of one site where a sweep takes hardly longer for these."""
     if len(units) > 1:
         return _small(_marginal(facts, units))
     if size(facts, next(iter(units.values()))) > MOST_ORDERED:
         return False
     found = _marginal(facts, units)
-    if isinstance(found, str) or not _small(found):
+    if isinstance(found, str):
         return False
-    work = found.plan.entries + found.plan.tables.evaluations
-    return work <= CLOSE * swept_work(facts.conditional(next(iter(units))))
+    swept = WORTH["sweep"] + WORTH["element"] * swept_work(facts.conditional(next(iter(units))))
+    return WORTH["sweep"] + _work(found) <= CLOSE * swept
 
 
 def _small(marginal: TableMarginal | str) -> bool:
     """Whether a joint draw takes no more than what predictions are wrong by."""
-    if isinstance(marginal, str):
-        return False
+    return not isinstance(marginal, str) and _work(marginal) < CLOSE * WORTH["sweep"]
+
+
+def _work(marginal: TableMarginal) -> float:
+    """Of a joint draw, in about nanoseconds."""
     plan = marginal.plan
-    parts = {"operation": plan.operations, "element": plan.entries + plan.tables.evaluations}
-    return sum(WORTH[kind] * n for kind, n in parts.items()) < CLOSE * WORTH["sweep"]
+    # of an entry an exponential and a logarithm
+    parts = {
+        "operation": plan.operations,
+        "element": plan.tables.evaluations,
+        "costly element": 2 * plan.work,
+    }
+    return sum(WORTH[kind] * n for kind, n in parts.items())
 
 
 def _swept(facts: Any, units: Units) -> bool:

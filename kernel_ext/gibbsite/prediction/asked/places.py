@@ -139,14 +139,17 @@ class Places:
             if mine is not None and theirs is not None and len(theirs) == old:
                 where = {t: i for i, t in enumerate(theirs)}
                 return np.array([where.get(t, -1) for t in mine], np.int32)
-            return self._by_place(old, size)
+            steps = now.in_scan and axis == 0
+            return self._by_place(old, size, size >= old or steps)
         if (now.in_scan and axis == 0) or size != old or axis >= now.element_rank:
             return self._by_place(old, size)
         return np.arange(size, dtype=np.int32)
 
-    def _by_place(self, old: int, size: int) -> np.ndarray:
+    def _by_place(self, old: int, size: int, untold: bool = True) -> np.ndarray:
+        """`untold`: whether elements are the run's where nothing that was given tells, as of fewer that are
+        asked for by their number."""
         same = [r.same for r in self._rows if (r.before, r.now) == (old, size)]
-        known = min(same, default=min(old, size))
+        known = min(same, default=min(old, size) if untold else 0)
         return np.where(np.arange(size) < min(known, old), np.arange(size), -1).astype(np.int32)
 
 
