@@ -161,3 +161,21 @@ def test_turns_of_an_angle_are_no_modes():
     assert np.abs(run.draws["mu_unwrapped"]).max() <= np.pi + 1e-5
     np.testing.assert_allclose(np.cos(run.draws["mu_unwrapped"]), np.cos(run.draws["mu"]), atol=1e-5)
     assert "modes" not in str(run.verdict)
+
+
+def test_modes_of_discrete_sites_alone_are_told_without_weights():
+    """No coordinates are left to measure a mass by."""
+
+    def denoised(y):
+        z = numpyro.sample("z", dist.Bernoulli(0.5).expand([6, 6]).to_event(2))
+        s = 2.0 * z - 1
+        numpyro.factor("alike", 0.8 * (jnp.sum(s[1:] * s[:-1]) + jnp.sum(s[:, 1:] * s[:, :-1])))
+        numpyro.sample("y", dist.Normal(0.15 * s, 1.0).to_event(2), obs=y)
+
+    y = np.random.default_rng(0).normal(0.0, 1.0, (6, 6)).astype(np.float32)
+    model = gb.model(denoised, y)
+    for seed in range(3):
+        run = model.sample(draws=300, chains=4, seed=seed, schedule="Gibbs z")
+        assert not run.verdict.ok
+    # by default a lattice of few rows is drawn as one, as its sweep takes hardly longer for it
+    assert model.schedule().text == "Gibbs(joint=True) z"

@@ -347,3 +347,24 @@ def test_chains_come_in_from_where_densities_have_whole_nats():
     assert max(s.rhat for s in run.diagnostics("u")) < 1.05
     near = gb.model(visits, g, rng.poisson(5.0, len(g))).sample(draws=20, warmup=60, chains=2, seed=0)
     assert "uphill" not in near.starts
+
+
+GUESSES, ANSWERS = ([0, 0, 1, 1], [2, 1, 3, 1], [0, 2, 1, 3]), ((1, 1), (2, 1), (1, 3))
+
+
+def mastermind():
+    """Four pegs of four colours, of which three guesses leave one."""
+    c = numpyro.sample("c", dist.Categorical(jnp.ones(4) / 4).expand([4]).to_event(1))
+    for i, (guess, answer) in enumerate(zip(GUESSES, ANSWERS, strict=True)):
+        g = jnp.array(guess)
+        black = jnp.sum(c == g)
+        both = sum(jnp.minimum(jnp.sum(c == k), jnp.sum(g == k)) for k in range(4))
+        right = (black == answer[0]) & (both - black == answer[1])
+        numpyro.factor(f"answer {i}", jnp.where(right, 0.0, -jnp.inf))
+
+
+def test_what_is_drawn_jointly_starts_from_a_joint_draw():
+    """One value at a time, passes do not find the one that is possible; a joint draw needs no start."""
+    for seed in range(3):
+        run = gb.model(mastermind).sample(draws=20, warmup=10, chains=4, seed=seed)
+        assert (run.draws["c"] == np.array([0, 1, 3, 2])).all()

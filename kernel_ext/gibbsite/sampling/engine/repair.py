@@ -12,6 +12,7 @@ from gibbsite.conditional import FiniteConditional, conditional_of
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density
 from gibbsite.density.passes.soften import impossibilities, softened
+from gibbsite.elimination import joint_marginal
 from gibbsite.errors import ModelError
 from gibbsite.ground.once import once
 from gibbsite.plans.schedule.plan import Plan
@@ -65,6 +66,21 @@ def within_bounds(density: Density, names: Sequence[str]) -> ByShape:
     return ByShape(jax.vmap(drawn, in_axes=(0, 0, None)))
 
 
+@once
+def drawn_jointly(density: Density, sites: Sequence[str]) -> ByShape | None:
+    """Keys, values `[chain, *shape]` of all latents and the data → the values with discrete `sites` drawn as
+    one given the others, which need not be possible before; None where they cannot be."""
+    marginal = joint_marginal(density, sites)
+    if isinstance(marginal, str):
+        return None
+
+    def drawn(key: Any, z: Mapping[str, Any], data: Any) -> dict[str, Any]:
+        found = marginal.draw_at(key, {n: v for n, v in z.items() if n not in sites}, data)
+        return {n: jnp.asarray(found.get(n, v), v.dtype) for n, v in z.items()}
+
+    return ByShape(jax.vmap(drawn, in_axes=(0, 0, None)))
+
+
 class Repair:
     """Gibbs passes over the `units` of a density, softened, for the chains that need them.
 
@@ -98,11 +114,23 @@ class Repair:
         """How many elements of each site or factor are impossible, by chain, at these `inputs`."""
         return {n: np.asarray(v) for n, v in self._count(dict(values), inputs).items()}
 
-    def __call__(self, key: Any, values: Mapping[str, Any], inputs: Any) -> tuple[dict[str, Any], int]:
-        """Values `[chain, *shape]` with as few impossibilities as were found, and how many passes it took."""
+    def __call__(
+        self, key: Any, values: Mapping[str, Any], inputs: Any, joint: Sequence[Sequence[str]] = ()
+    ) -> tuple[dict[str, Any], int]:
+        """Values `[chain, *shape]` with as few impossibilities as were found, and how many passes it took.
+        Sites that are drawn as one, `joint`, are drawn so first."""
         now = {n: jnp.asarray(v) for n, v in values.items()}
         best, least = now, _total(self.violations(now, inputs))
         chains = len(least)
+        for n, sites in enumerate(joint):
+            draw = drawn_jointly(self._density, tuple(sites)) if least.any() else None
+            if draw is not None:
+                keys = jax.random.split(jax.random.fold_in(key, PASSES + n), chains)
+                other = draw(keys, best, inputs)
+                count = _total(self.violations(other, inputs))
+                best = {k: _where(count < least, other[k], v) for k, v in best.items()}
+                least = np.minimum(count, least)
+        now = best
         for done in range(PASSES):
             if not least.any():
                 return best, done

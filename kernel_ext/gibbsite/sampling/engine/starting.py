@@ -443,7 +443,13 @@ class Starting:
     ) -> tuple[Any, list[str]]:
         assert self._plan.density is not None
         repair, inputs = repair_of(self._plan.density, tuple(units.items())), self._plan.inputs["data"]
-        values, passes = repair(self._path_key(path), self._engine.constrained(state), inputs)
+        free = {n for u, members in units.items() for n in (u, *members)}
+        joint = [
+            b.sites
+            for b in self._plan.blocks
+            if b.kernel == "Gibbs" and (len(b.sites) > 1 or b.options.get("joint")) and {*b.sites} <= free
+        ]
+        values, passes = repair(self._path_key(path), self._engine.constrained(state), inputs, joint)
         left = {n: int(c.max()) for n, c in repair.violations(values, inputs).items() if c.any()}
         names = ", ".join(n for members in units.values() for n in members)
         if left:
