@@ -14,11 +14,11 @@ from gibbsite.density.terms import summed
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.errors import ModelError
-from gibbsite.plans.candidates.limits import NEVER
+from gibbsite.plans.candidates.limits import LONG_ODDS
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.compiling import once
 
-TOPIC = "stake"
+TOPIC, HELD = "stake", "held"
 _UNLIKELY = -12.0
 """Log odds against what a prior does not let happen: NumPyro makes such of probabilities of 0 and 1."""
 _MOST_VALUES = 64
@@ -122,13 +122,13 @@ def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Noti
     names = ", ".join(text for _, text in found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
     text = (
         f"{names} never moved: where the discrete values beside them stay as they are, no other value of "
-        f"theirs is possible, and one at a time they cannot change together"
+        f"theirs has a chance, and one at a time they cannot change together"
     )
     hint = (
         "if the data alone do not decide them, draw what holds each other as one (Gibbs(joint=True), or "
         "Eliminate), soften the constraint, or write as the latent what is free in it"
     )
-    return [Notice(text, hint, TOPIC, tuple(s for s, _ in found))]
+    return [Notice(text, hint, HELD, tuple(s for s, _ in found))]
 
 
 def _stuck(
@@ -159,7 +159,7 @@ def _stuck(
         tried = jax.vmap(lambda v: heights(element, v))(values(at))
         lost = [jnp.nan_to_num(t - h, nan=-jnp.inf) for t, h in zip(tried, (alone, beside), strict=True)]
         other = values(at) != at
-        return jnp.any(other & (lost[0] > -NEVER)) & ~jnp.any(other & (lost[0] + lost[1] > -NEVER))
+        return jnp.any(other & (lost[0] > -LONG_ODDS)) & ~jnp.any(other & (lost[0] + lost[1] > -LONG_ODDS))
 
     held = np.asarray(once(lambda e: jax.lax.map(changes, e), jnp.asarray(looked_at)))
     return round(float(held.mean()) * len(still)), size
