@@ -234,7 +234,7 @@ GAUSSIAN = {
         (_G, noise(20), noise(20)),
         ("mu", "b"),
         {"sd": np.array([0.5, 0.8]), "o": 0.6, "root": np.array([[1.0, 0.0], [0.6, 0.8]])},
-        "5 groups of 2",
+        "12 together",
     ),
     "factors": Case(
         factors, (noise(7, 3),), ("f",), {"load": noise(3, 2), "o": np.array([0.5, 0.8, 1.1])}, "7 groups"
