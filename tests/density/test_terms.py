@@ -2,6 +2,7 @@
 condition on data is infinite or no number."""
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -91,6 +92,69 @@ def test_terms_add_up(fn):
         off.append(found - log_density(fn, (Y,), {}, state)[0])
     assert np.isfinite(off).all()
     np.testing.assert_allclose(off, off[0], atol=1e-5)  # constants are no terms
+
+
+def of_components(y):
+    m = numpyro.sample("m", dist.Normal(0, 1).expand([2]).to_event(1))
+    with numpyro.plate("n", 4):
+        mixture = dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), dist.Normal(m, 1.0))
+        numpyro.sample("y", mixture, obs=y)
+
+
+def of_latent_components(y):
+    m = numpyro.sample("m", dist.Normal(0, 1).expand([2]).to_event(1))
+    mixture = dist.MixtureSameFamily(dist.Categorical(jnp.array([0.3, 0.7])), dist.Normal(m, 1.0))
+    x = numpyro.sample("x", mixture)
+    numpyro.sample("y", dist.Normal(x, 1.0).expand([4]).to_event(1), obs=y)
+
+
+def of_general_components(y):
+    m = numpyro.sample("m", dist.Normal(0, 1))
+    parts = [dist.Normal(m, 1.0), dist.StudentT(3.0, -m, 2.0)]
+    with numpyro.plate("n", 4):
+        numpyro.sample("y", dist.MixtureGeneral(dist.Categorical(jnp.array([0.4, 0.6])), parts), obs=y)
+
+
+def of_shares(y):
+    b = numpyro.sample("b", dist.Normal(0, 1).expand([3]).to_event(1))
+    numpyro.sample("z", dist.Categorical(logits=b).expand([4]).to_event(1), obs=y.astype(int))
+
+
+def of_logarithms_of_sums(y):
+    b = numpyro.sample("b", dist.Normal(0, 1).expand([3]).to_event(1))
+    numpyro.factor("f", 2.0 * jax.scipy.special.logsumexp(b) - jax.nn.logsumexp(b * jnp.arange(3.0)))
+
+
+def of_held_values(y):
+    b = numpyro.sample("b", dist.Normal(0, 1).expand([3]).to_event(1))
+    numpyro.factor("f", jnp.sum(jax.lax.stop_gradient(b) * jnp.arange(3.0)) + jax.lax.stop_gradient(b[0]))
+
+
+SMOOTH = [
+    of_components,
+    of_latent_components,
+    of_general_components,
+    of_shares,
+    of_logarithms_of_sums,
+    of_held_values,
+]
+
+
+@pytest.mark.parametrize("fn", SMOOTH)
+def test_derivatives_of_terms_add_up(fn):
+    """Of each term by itself: what a density stops the derivative of stays stopped where it is taken apart."""
+    density = gb.model(fn, Y, check_values=False).density
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        state = {
+            n: jnp.asarray(rng.normal(size=s.shape), s.dtype) for n, s in density.sites.items() if s.latent
+        }
+        of_terms_ = jax.grad(lambda s: summed(density.terms, density.evaluator(s, density.arguments.arrays)))(
+            state
+        )
+        whole = jax.grad(lambda s: log_density(fn, (Y,), {}, s)[0])(state)
+        for n in state:
+            np.testing.assert_allclose(of_terms_[n], whole[n], rtol=2e-5, atol=2e-5)
 
 
 def test_draws_of_bits_with_known_logits():

@@ -231,10 +231,18 @@ class Decomposition:
     def _free(self, atom: Any) -> bool:
         return not self.provenance.latents(atom)
 
+    def _held(self, atom: Any) -> bool:
+        """Whether an operand has no derivative, as the largest element has that is taken off before a
+        logarithm of sums and added after: what the derivative of the rest is then stays with it."""
+        eqn = None if isinstance(atom, Literal) else self.producer.get(atom)
+        while eqn is not None and op.of_kind(eqn, op.REARRANGES, op.SPREADS, op.CONVERTS):
+            eqn = self.producer.get(eqn.invars[0])
+        return eqn is not None and op.of_kind(eqn, op.STOPS)
+
     def _linear(self, eqn: JaxprEqn, w: Weight) -> list[tuple[Any, Weight]] | None:
         """The operands that the equation is linear in, with their weights; None where it is not linear."""
         positions = linear_in(eqn, self._free)
-        if positions is None:
+        if positions is None or any(self._held(eqn.invars[i]) for i in positions):
             return None
         out, sum_of = tuple(eqn.outvars[0].aval.shape), op.signs(eqn)
 

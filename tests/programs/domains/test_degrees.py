@@ -26,7 +26,7 @@ STEPWISE = [
     "branched", "differences", "last_added", "sorted_rows", "scanned",
 ]  # fmt: skip
 # of no degree, taken apart beforehand, or made by JAX in derivatives alone
-UNREACHED = {"reduce_precision", "stop_gradient", "scatter", "add_any", "copy_p", "expand_dims", "pvary"}
+UNREACHED = {"reduce_precision", "scatter", "add_any", "copy_p", "expand_dims", "pvary"}
 OTHERS = [
     lambda x, i: lax.linalg.triangular_solve(MATRIX, x.reshape(3, 2), left_side=True, lower=True).reshape(N),
     lambda x, i: (MATRIX @ x.reshape(3, 2)).reshape(N),

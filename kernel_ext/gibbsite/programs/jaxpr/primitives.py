@@ -18,8 +18,8 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-COPIES = _names("copy copy_p")
-PASSES = COPIES | _names("stop_gradient reduce_precision optimization_barrier pvary")
+COPIES, STOPS = _names("copy copy_p"), _names("stop_gradient")
+PASSES = COPIES | STOPS | _names("reduce_precision optimization_barrier pvary")
 """The operand as it is, up to rounding; derivatives are another matter."""
 ROUNDS = _names("reduce_precision")
 CONVERTS = _names("convert_element_type")
@@ -46,7 +46,7 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 LOGICAL = _names("and or xor not")
 STEPS = COMPARES | LOGICAL | _names("sign floor ceil round is_finite")
 """Element by element, with a derivative of zero wherever there is one."""
-FLAT = STEPS | _names("argmax argmin reduce_or reduce_and reduce_xor stop_gradient")
+FLAT = STEPS | STOPS | _names("argmax argmin reduce_or reduce_and reduce_xor")
 """What no gradient passes."""
 ADDS, SUBTRACTS, NEGATES = _names("add add_any"), _names("sub"), _names("neg")
 MULTIPLIES, DIVIDES = _names("mul"), _names("div")
@@ -103,7 +103,9 @@ GROWS = (ADDS | SUBTRACTS | MULTIPLIES | TOTALS | PRODUCTS | CONTRACTS) | _names
 TAKEN_APART = (
     REARRANGES | SPREADS | PASSES | CONVERTS | JOINS | ADDS | SUBTRACTS | NEGATES | SELECTS | TOTALS
 ) | (MULTIPLIES | DIVIDES | CONTRACTS)
-"""Linear, and every element of an operand has its part in the output, so that a sum of all goes through."""
+TAKEN_APART -= STOPS
+"""Linear, its derivative too, and every element of an operand has its part in the output, so that a sum of all
+goes through."""
 
 
 # What one asks of an equation.
