@@ -142,7 +142,7 @@ SMOOTH = [
 
 @pytest.mark.parametrize("fn", SMOOTH)
 def test_derivatives_of_terms_add_up(fn):
-    """Of each term by itself: what a density stops the derivative of stays stopped where it is taken apart."""
+    """What a density stops the derivative of stays stopped where it is taken apart."""
     density = gb.model(fn, Y, check_values=False).density
     rng = np.random.default_rng(1)
     for _ in range(3):

@@ -104,8 +104,8 @@ TAKEN_APART = (
     REARRANGES | SPREADS | PASSES | CONVERTS | JOINS | ADDS | SUBTRACTS | NEGATES | SELECTS | TOTALS
 ) | (MULTIPLIES | DIVIDES | CONTRACTS)
 TAKEN_APART -= STOPS
-"""Linear, its derivative too, and every element of an operand has its part in the output, so that a sum of all
-goes through."""
+"""Linear, its derivative too, and every element of an operand has its part in the output, so that a sum of
+all goes through."""
 
 
 # What one asks of an equation.
