@@ -106,15 +106,15 @@ def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Noti
     density = plan.density
     if density is None:
         return []
-    every = density.packed(draws, 2)
-    state = {n: np.asarray(every[n])[0, -1] for n in density.latent_vars if n in every}
+    last = density.packed({n: x[0, -1] for n, x in draws.items()})
+    state = {n: np.asarray(last[n]) for n in density.latent_vars if n in last}
     if set(state) != set(density.latent_vars):
         return []
     found = []
     for block in plan.blocks:
         if block.kernel in ONE_BY_ONE and not block.options.get("joint"):
             for site in (s for s in block.sites if s in state and s not in block.eliminated):
-                stuck, size = _stuck(density, site, state, np.asarray(every[site]))
+                stuck, size = _stuck(density, site, state, draws)
                 if stuck:
                     found.append((site, f"{stuck} of {size} elements of {site}" if size > 1 else site))
     if not found:
@@ -132,17 +132,19 @@ def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Noti
 
 
 def _stuck(
-    density: Density, site: str, state: Mapping[str, np.ndarray], draws: np.ndarray
+    density: Density, site: str, state: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]
 ) -> tuple[int, int]:
     """How many elements of a site that never moved are held by other discrete elements, of how many."""
-    still = np.flatnonzero((draws == draws[:1, :1]).all(axis=(0, 1)))
     own, shared = [], []
     for term, accesses in (*density.terms_of(site), *density.bounds_of(site)):
         others = any(density.sites[n].discrete and n != site for n in density.maps.latents(term.atom))
         alone = len(accesses) == 1 and accesses[0].single and not others
         (own if alone else shared).append(term)
-    size = int(draws[0, 0].size)
-    if not still.size or not shared or conditional_of(density, site).kind == "chain":
+    size = int(state[site].size)
+    if not shared or conditional_of(density, site).kind == "chain":
+        return 0, size
+    still = _never_moved(np.asarray(density.packed(_of(density, site, draws), 2)[site]))
+    if not still.size:
         return 0, size
     values = _other_values(density, site)
     now = jnp.asarray(state[site])
@@ -163,6 +165,17 @@ def _stuck(
 
     held = np.asarray(once(lambda e: jax.lax.map(changes, e), jnp.asarray(looked_at)))
     return round(float(held.mean()) * len(still)), size
+
+
+def _of(density: Density, site: str, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {n: draws[n] for n in (site, *density.members.get(site, ())) if n in draws}
+
+
+def _never_moved(x: np.ndarray) -> np.ndarray:
+    """Flat indices of the elements of `[chain, draw, *shape]` that are the same in all of them."""
+    flat = x.reshape(*x.shape[:2], -1)
+    found = np.flatnonzero((flat[:, -1] == flat[:1, 0]).all(axis=0))  # most have moved by then
+    return found[(flat[..., found] == flat[:1, :1, found]).all(axis=(0, 1))]
 
 
 def _other_values(density: Density, site: str) -> Callable[[Any], Any]:
