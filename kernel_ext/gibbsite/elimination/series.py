@@ -27,6 +27,7 @@ from gibbsite.elimination.steps.semiring import weights as by_share
 from gibbsite.elimination.tables.collect import Summed, Tables
 from gibbsite.elimination.tables.safe import guarded
 from gibbsite.errors import ModelError
+from gibbsite.validation.words import family
 
 TAIL = 1e-12
 """Of a sum, that what is left out of it may be: far below a last digit, in double precision nearly one."""
@@ -37,13 +38,14 @@ WIDTH = 32
 """Values of a block: counts of a few dozen, the commonest, take one or two."""
 
 _ONE_PEAK = frozenset(
-    "Poisson GammaPoisson NegativeBinomial Geometric Binomial BetaBinomial BetaNegativeBinomial".split()
+    "Poisson GammaPoisson NegativeBinomial NegativeBinomial2 Geometric Binomial BetaBinomial "
+    "BetaNegativeBinomial".split()
 )
 """Families, as their users call them, whose probabilities rise to one largest and fall from there on."""
 _LEVELS = {
     **dict.fromkeys("Normal StudentT Cauchy Laplace Logistic Gumbel".split(), "loc"),
     **dict.fromkeys(("Binomial", "BetaBinomial"), "total_count"),
-    **{"Poisson": "rate", "Exponential": "rate", "NegativeBinomial": "mean"},
+    **{"Poisson": "rate", "Exponential": "rate", "NegativeBinomial2": "mean"},
 }
 """Families whose density of a datum rises to one largest and falls from there on in a parameter."""
 _MASS, _LAST, _DIGITS = 1e-5, 1e-6, 0.25
@@ -229,21 +231,16 @@ class Series:
 def _one_peak(density: Density, site: str) -> bool:
     """Whether the prior of an element and all that reads it are known to rise to one largest value of it and
     to fall from there on, each."""
-    if _family(density, site) not in _ONE_PEAK:
+    if family(density.sites[site]) not in _ONE_PEAK:
         return False
     for origin in {t.origin for t, _ in density.terms_of(site)} - {site}:
         if origin not in density.sites:
             return False
-        level = _LEVELS.get(_family(density, origin))
+        level = _LEVELS.get(family(density.sites[origin]))
         for name, atom in density.outputs["parameters"].get(origin, {}).items():
             if degree_of(density, site, atom) not in ((0, 1) if name == level else (0,)):
                 return False
     return True
-
-
-def _family(density: Density, name: str) -> str:
-    """A distribution as its users call it."""
-    return density.sites[name].fn_name.removesuffix("Probs").removesuffix("Logits").rstrip("2")
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -117,6 +117,22 @@ def pinned_lattice():
     sample("y", dist.Normal(1.0 * x[0, 0], 0.01), 1.0)
 
 
+def door():
+    """Two sites that decide each other, which are drawn as one."""
+    prize = sample("prize", dist.Categorical(jnp.full(3, 1 / 3)))
+    pick = sample("pick", dist.Categorical(jnp.full(3, 1 / 3)))
+    numpyro.factor("host", jnp.where((prize == pick) & (prize == 1), 0.0, -jnp.inf))
+
+
+def test_what_is_drawn_as_one_is_not_told_as_held():
+    model = gb.model(door)
+    assert model.schedule().text == "Gibbs [prize pick]"
+    run = model.sample(draws=200, warmup=20, seed=0)
+    assert run.verdict.ok and "never moved" not in str(run.verdict)
+    apart = model.sample(draws=50, warmup=20, seed=0, schedule="Gibbs(joint=False) [prize pick]")
+    assert "never moved" in str(apart.verdict) and not apart.verdict.ok
+
+
 @pytest.mark.parametrize("fn", [seen_once, pinned_lattice])
 def test_what_data_decide_is_not_told_as_held(fn):
     args = (np.array([1, 0, 1, 1, 0, 0]),) if fn is seen_once else ()

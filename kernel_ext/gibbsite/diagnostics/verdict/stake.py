@@ -15,12 +15,10 @@ from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.errors import ModelError
 from gibbsite.plans.candidates.limits import LONG_ODDS
-from gibbsite.plans.schedule.plan import Plan
+from gibbsite.plans.schedule.plan import Plan, drawn_as_one
 from gibbsite.programs.jaxpr.compiling import once
 
 TOPIC, HELD = "stake", "held"
-_UNLIKELY = -12.0
-"""Log odds against what a prior does not let happen: NumPyro makes such of probabilities of 0 and 1."""
 _MOST_VALUES = 64
 _MOST_NAMED = 3
 _LOOKED_AT = 64
@@ -95,7 +93,8 @@ def _lets_vary(density: Density | None, site: str, draws: Mapping[str, np.ndarra
 
     tables = np.stack([total(v) for v in support.values])
     top = tables.max(axis=0)
-    return bool(((tables > top + _UNLIKELY).sum(axis=0) > 1).any())
+    # of probabilities of 0 and 1 NumPyro makes such odds
+    return bool(((tables > top - LONG_ODDS).sum(axis=0) > 1).any())
 
 
 def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Notice]:
@@ -112,7 +111,7 @@ def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Noti
         return []
     found = []
     for block in plan.blocks:
-        if block.kernel in ONE_BY_ONE and not block.options.get("joint"):
+        if block.kernel in ONE_BY_ONE and not drawn_as_one(density, block):
             for site in (s for s in block.sites if s in state and s not in block.eliminated):
                 stuck, size = _stuck(density, site, state, draws)
                 if stuck:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, Site
 from gibbsite.kernels.composite import PoolingGibbs
 from gibbsite.plans.candidates.trial import Candidate
@@ -70,6 +71,12 @@ class Plan:
     work: Callable[[], float] = lambda: math.nan
     source: str = ""
     data: str = ""
+
+
+def drawn_as_one(density: Density, block: Block) -> bool:
+    """Whether a block draws discrete sites from their joint law: several of them, or all elements of one."""
+    several = len(updated_together(density, block.sites)) > 1
+    return block.kernel == "Gibbs" and bool(block.options.get("joint", several))
 
 
 def of_the_prior(plan: Plan) -> bool:

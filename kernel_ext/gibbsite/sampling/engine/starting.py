@@ -16,7 +16,7 @@ from gibbsite.diagnostics.modes.mass import DOUBT, Bounds
 from gibbsite.diagnostics.modes.moves import RESTARTED, Move, told_restarts
 from gibbsite.diagnostics.modes.space import space_of
 from gibbsite.errors import ModelError
-from gibbsite.plans.schedule.plan import Plan
+from gibbsite.plans.schedule.plan import Plan, drawn_as_one
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import (
     FAR,
@@ -444,11 +444,8 @@ class Starting:
         assert self._plan.density is not None
         repair, inputs = repair_of(self._plan.density, tuple(units.items())), self._plan.inputs["data"]
         free = {n for u, members in units.items() for n in (u, *members)}
-        joint = [
-            b.sites
-            for b in self._plan.blocks
-            if b.kernel == "Gibbs" and (len(b.sites) > 1 or b.options.get("joint")) and {*b.sites} <= free
-        ]
+        as_one = [b for b in self._plan.blocks if drawn_as_one(self._plan.density, b)]
+        joint = [b.sites for b in as_one if {*b.sites} <= free]
         values, passes = repair(self._path_key(path), self._engine.constrained(state), inputs, joint)
         left = {n: int(c.max()) for n, c in repair.violations(values, inputs).items() if c.any()}
         names = ", ".join(n for members in units.values() for n in members)
