@@ -102,7 +102,7 @@ NOT_FITTING = {
     *(("ESlice", m) for m in ("bernoulli_mixture", "changepoint", "topics", "bounded")),
     ("HMC", "bounded"),
     ("NUTS", "bounded"),
-    *((k, m.__name__) for m in DATA for k in ("Collapsed", "Crossing", "Ancestral")),
+    *((k, m.__name__) for m in DATA for k in ("Collapsed", "Crossing", "SwitchLabels", "Ancestral")),
     *(("PolyaGamma", m.__name__) for m in DATA if m not in (hlr, logits)),
     *(("Window", m.__name__) for m in DATA if m is not thinned),
     *((k, "thinned") for k in ("Gibbs", "ESlice")),
