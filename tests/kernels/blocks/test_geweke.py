@@ -98,7 +98,7 @@ def single(model, kernel):
 
 NOT_FITTING = {
     *(("Conjugate", m) for m in ("changepoint", "hlr", "bounded")),
-    *(("Gibbs", m) for m in ("normal_gamma", "hlr", "regression", "bounded")),
+    *(("Gibbs", m) for m in ("normal_gamma", "hlr", "regression", "effects", "logits", "bounded")),
     *(("ESlice", m) for m in ("bernoulli_mixture", "changepoint", "topics", "bounded")),
     ("HMC", "bounded"),
     ("NUTS", "bounded"),
