@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from gibbsite.errors import DataError
 from scipy.stats import multivariate_normal
@@ -164,3 +165,25 @@ def test_the_ways_out_are_named():
         DataError, match=r"3 numbers at once.*missing impute.*given the others.*what is known in it"
     ):
         gb.model(shared, GAPS)
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_rows_with_labels_name_what_was_imputed(part):
+    """Of rows that are missing as a whole each is one draw, with its row's label; else each number is."""
+    table = pd.DataFrame(WHOLE, columns=list("uvw"), index=[f"p{k}" for k in range(N)])
+    table.loc[["p2", "p4"]] = np.nan
+    if part:
+        table.loc["p4", "u"] = 0.3
+
+    def rows(df):
+        m = numpyro.sample("m", dist.Normal(jnp.zeros(3), 2).to_event(1))
+        with numpyro.plate("row", len(df)):
+            values = df[["u", "v", "w"]].to_numpy()
+            numpyro.sample("y", dist.MultivariateNormal(m, scale_tril=LOWER), obs=values)
+
+    run = gb.model(rows, table, missing="impute").sample(draws=40, warmup=40, chains=2, seed=0)
+    named = [str(t) for t in run.to_datatree()["posterior"]["y_missing_dim_0"].values]
+    assert named == (["p2, 0", "p2, 1", "p2, 2", "p4, 1", "p4, 2"] if part else ["p2", "p4"])
+    again = run.predict(table).draws["y"]
+    drawn = run.draws["y_missing"]
+    assert again.shape[2:] == (N, K) and drawn.shape[2:] == ((5,) if part else (2, K))

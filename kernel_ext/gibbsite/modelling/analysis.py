@@ -90,10 +90,13 @@ class Analysis(Bound):
         """Labels of imputed elements, those of their places in the data, by dimension."""
         found: Labels = {}
         for name, gone in self.imputed.items():
-            labels = self.element_labels(name)
+            # events that are missing as a whole are drawn as a whole: a label each
+            events = len(self.density.site(f"{name}_missing").shape) - 1
+            lost = gone.any(axis=tuple(range(gone.ndim - events, gone.ndim)))
+            labels = self.element_labels(name)[: lost.ndim]
             if any(labels):
                 found[f"{name}_missing_dim_0"] = tuple(
-                    ", ".join(_labelled(at, labels, str)) for at in np.argwhere(gone).tolist()
+                    ", ".join(_labelled(at, labels, str)) for at in np.argwhere(lost).tolist()
                 )
         return found
 
