@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import DataError, GibbsiteError, ModelError
+from numpyro.contrib.control_flow import cond, scan
 from scipy import stats
 
 nan = np.nan
@@ -147,3 +148,75 @@ def test_new_rows_with_the_first_rows_covariates_are_new(index):
     p = run.predict(longer)
     assert p.draws["y"][..., 0].mean() > 60
     assert p.draws["y"][..., 6].mean() < 60
+
+
+def walk(y):
+    def step(c, y):
+        c = numpyro.sample("c", dist.Normal(c, 1.0))
+        numpyro.sample("y", dist.Normal(c, 0.5), obs=y)
+        return c, None
+
+    scan(step, 0.0, y)
+
+
+def autoregression(y):
+    a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+
+    def step(c, y):
+        y = numpyro.sample("y", dist.Normal(a * c + 1.0, 0.7), obs=y)
+        return y, None
+
+    scan(step, 0.0, y)
+
+
+STEPS = np.array([0.2, 0.1, 2.2, 2.5, -0.3, 2.0], np.float32)
+
+
+def test_what_is_given_of_steps_weighs_and_stands():
+    """A seventh level seen at 4: the forecast of the eighth is Kalman's."""
+    run = gibbsite.model(walk, STEPS).sample(draws=4000, warmup=200, chains=4, seed=0)
+    told = np.append(STEPS, [nan, nan]).astype(np.float32)
+    with pytest.warns(UserWarning, match="c of new rows"):
+        found = run.predict(y=told, given={"y": [nan] * 6 + [4.0, nan]})
+    drawn = found.draws["y"][..., 6:]
+    assert np.all(drawn[..., 0] == 4.0)
+    at = np.minimum.outer(np.arange(1, 9), np.arange(1, 9)) + 0.25 * np.eye(8)
+    mean = at[7, :7] @ np.linalg.solve(at[:7, :7], np.append(STEPS, 4.0))
+    worth = int(found.note.rsplit("worth ", 1)[1])
+    assert 200 < worth < 6000
+    assert abs(drawn[..., 1].mean() - mean) < 4 * drawn[..., 1].std() / np.sqrt(worth)
+    with pytest.raises(DataError, match="shape"):
+        run.predict(given={"y": [1.0, 2.0]})
+
+
+def test_what_is_given_of_steps_goes_on():
+    """The weight is that of the draws of `a`, and the next step reads what is given."""
+    run = gibbsite.model(autoregression, STEPS).sample(draws=4000, warmup=200, chains=4, seed=0)
+    found = run.predict(given={"y": [nan, 1.5, nan, nan, nan, nan]})
+    y, a = found.draws["y"], run.draws["a"].ravel()
+    assert np.all(y[..., 1] == 1.5)
+    weight = stats.norm.pdf(1.5, a * 1.0 + 1.0, 0.7)  # whatever the first step is drawn as
+    assert 1000 < int(found.note.rsplit("worth ", 1)[1]) < 16_000
+    mean = np.average(1.5 * a + 1.0, weights=weight)
+    assert abs(y[..., 2].mean() - mean) < 0.1
+
+
+def branches(y):
+    z, a = numpyro.sample("z", dist.Bernoulli(0.3)), numpyro.sample("a", dist.Normal(0.0, 1.0))
+    b = cond(
+        z == 1,
+        lambda _: numpyro.sample("b", dist.Normal(a, 1.0)),
+        lambda _: numpyro.sample("b", dist.Normal(-2.0, 0.5)),
+        None,
+    )
+    numpyro.sample("y", dist.Normal(b, 0.5), obs=y)
+
+
+def test_what_branches_draw_is_predicted():
+    run = gibbsite.model(branches, 0.2).sample(draws=2000, chains=4, seed=0)
+    one, other = 0.3 * stats.norm.pdf(0.2, 0, 1.5), 0.7 * stats.norm.pdf(0.2, -2.0, np.sqrt(0.5))
+    share = one / (one + other)
+    mean = share * 0.2 * 2 / 2.25 + (1 - share) * (-2.0 + 2.2 * 0.5)
+    assert abs(run.predict().draws["y"].mean() - mean) < 0.06
+    assert np.all(run.predict(do={"a": 3.0}).draws["a"] == 3.0)
+    assert run.checks().to_frame().loc["mean(y)"].iloc[0] == pytest.approx(0.2)

@@ -342,7 +342,7 @@ def _recipe(
         if stands and axes is not None and before is not None:
             count, more = counted(axes)
             whole = all(np.array_equal(a, np.arange(n)) for a, n in zip(axes, before.shape, strict=True))
-            if site.in_scan:
+            if site.in_scan and axes:  # a number in a branch of `cond` has no steps
                 _check_loop(name, site, before)
                 series.add(name)
                 parts[name] = Part(axes)

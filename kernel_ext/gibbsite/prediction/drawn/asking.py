@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpyro.contrib.control_flow.cond import cond_wrapper
 from numpyro.primitives import Messenger
 
 from gibbsite.density.handlers.scopes import ScopedScans, prefix_within
@@ -66,15 +67,19 @@ def _without(values: Any, names: Collection[str]) -> Any:
 
 
 def into_loop(msg: dict[str, Any], handler: Callable[[], Messenger]) -> None:
-    """Have a handler of one's own inside of a loop's function."""
-    fn, *rest = msg["args"]
+    """Have a handler of one's own inside of a loop's function, or of both branches of a `cond`."""
 
-    @functools.wraps(fn)
-    def looped(*args: Any, **kwargs: Any) -> Any:
-        with handler():
-            return fn(*args, **kwargs)
+    def inside(fn: Callable) -> Callable:
+        @functools.wraps(fn)
+        def looped(*args: Any, **kwargs: Any) -> Any:
+            with handler():
+                return fn(*args, **kwargs)
 
-    msg["args"] = (looped, *rest)
+        return looped
+
+    # what a loop starts with may be a function of its own, so that it is known by NumPyro's
+    functions = (1, 2) if msg["fn"] is cond_wrapper else (0,)
+    msg["args"] = tuple(inside(a) if i in functions else a for i, a in enumerate(msg["args"]))
 
 
 def as_long_as(fn: Any, shape: tuple[int, ...]) -> Any:

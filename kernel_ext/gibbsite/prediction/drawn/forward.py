@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.contrib.control_flow.cond import cond_wrapper
 from numpyro.distributions import CategoricalLogits, CategoricalProbs, MaskedDistribution
 from numpyro.primitives import Messenger
 
@@ -94,9 +95,12 @@ class Forward(Messenger):
         if msg["type"] == "control_flow":
             self._loops += 1
             msg["kwargs"]["rng_key"] = self._key(f"loop {self._loops}")
-            series = {n: self.values[n] for n in self.recipe.series}
+            branches = self.recipe.known if msg["fn"] is cond_wrapper else frozenset()
+            series = {n: self.values[n] for n in self.recipe.series | branches}
             if series:
                 msg["kwargs"]["substitute_stack"].append(("substitute", series))
+            if self.recipe.given:
+                msg["kwargs"]["substitute_stack"].append(("substitute", self._given_at_step))
             prefix = prefix_within(self)
             into_loop(msg, lambda: _Looped(self, prefix))
         elif msg["type"] == "deterministic" and name in self.recipe.fixed:
@@ -127,8 +131,7 @@ class Forward(Messenger):
                 value = jnp.where(there, value, drawn)
                 if name in recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
                     self._means[name] = jnp.where(there, held, mean)
-                batch = there.all(axis=tuple(range(there.ndim - fn.event_dim, there.ndim)))
-                self.weight += jnp.sum(jnp.where(batch, fn.log_prob(value), 0.0))
+                self._weigh(name, fn, value)
             msg["value"] = value
             return
         if msg["is_observed"] or msg["value"] is not None:
@@ -165,6 +168,25 @@ class Forward(Messenger):
             self.weight += jnp.where(lost, jnp.nan, 0.0)
         msg["value"] = value
 
+    def _given_at_step(self, site: dict[str, Any]) -> Any:
+        """Of a statement inside of a loop: what is given of it at this step, and draws for the rest. None
+        where nothing is."""
+        name = site["name"]
+        if name not in self.recipe.given:
+            return None
+        fn, held = drawn_here(site["fn"]), jnp.asarray(self.held[name])
+        if held.ndim > len(fn.shape()):
+            held = held[site["infer"]["_scan_current_index"]]
+        held = jnp.broadcast_to(held, fn.shape())
+        drawn = fn(rng_key=site["kwargs"]["rng_key"], sample_shape=())
+        return jnp.where(jnp.isnan(held), drawn, held.astype(_dtype(fn)))
+
+    def _weigh(self, name: str, fn: Any, value: Any) -> None:
+        """Add the log likelihood of what is given of a site, of which some elements may not be."""
+        there = jnp.broadcast_to(~jnp.isnan(jnp.asarray(self.held[name])), jnp.shape(value))
+        batch = there.all(axis=tuple(range(there.ndim - fn.event_dim, there.ndim)))
+        self.weight += jnp.sum(jnp.where(batch, fn.log_prob(value), 0.0))
+
     def _probabilities(self, name: str, fn: Any) -> None:
         """Of the values 0, 1, … of a discrete site, from its distribution at this draw (Rao-Blackwell)."""
         if not getattr(fn.support, "is_discrete", False) or fn.event_dim:
@@ -187,6 +209,8 @@ class Forward(Messenger):
         self.out[msg["name"]] = self._means.get(msg["name"], msg["value"])
         if msg["type"] == "sample" and not msg.get("_control_flow_done"):
             go_on(msg, self.recipe)
+        elif msg["type"] == "sample" and msg["name"] in self.recipe.given:
+            self._weigh(msg["name"], msg["fn"], msg["value"])
 
 
 def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:
