@@ -13,6 +13,7 @@ from gibbsite.density import Density
 from gibbsite.density.terms import summed
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
+from gibbsite.elimination.tables.consistency import decided
 from gibbsite.errors import ModelError
 from gibbsite.plans.candidates.limits import LONG_ODDS
 from gibbsite.plans.schedule.plan import Plan, drawn_as_one
@@ -109,13 +110,20 @@ def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Noti
     state = {n: np.asarray(last[n]) for n in density.latent_vars if n in last}
     if set(state) != set(density.latent_vars):
         return []
-    found = []
+    held = {}
     for block in plan.blocks:
         if block.kernel in ONE_BY_ONE and not drawn_as_one(density, block):
             for site in (s for s in block.sites if s in state and s not in block.eliminated):
-                stuck, size = _stuck(density, site, state, draws)
-                if stuck:
-                    found.append((site, f"{stuck} of {size} elements of {site}" if size > 1 else site))
+                stuck, share = _stuck(density, site, state, draws)
+                if len(stuck):
+                    held[site] = stuck, share
+    one_value = decided(density, state, LONG_ODDS) if held else {}
+    found = []
+    for site, (stuck, share) in held.items():
+        size = int(state[site].size)
+        left = stuck[~one_value[site][stuck]] if site in one_value else stuck
+        if number := round(len(left) * share):
+            found.append((site, f"{number} of {size} elements of {site}" if size > 1 else site))
     if not found:
         return []
     names = ", ".join(text for _, text in found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
@@ -132,19 +140,20 @@ def held_by_each_other(plan: Plan, draws: Mapping[str, np.ndarray]) -> list[Noti
 
 def _stuck(
     density: Density, site: str, state: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]
-) -> tuple[int, int]:
-    """How many elements of a site that never moved are held by other discrete elements, of how many."""
+) -> tuple[np.ndarray, float]:
+    """Flat indices of elements of a site that never moved and are held by other discrete elements, and for
+    how many each of them stands."""
     own, shared = [], []
     for term, accesses in (*density.terms_of(site), *density.bounds_of(site)):
         others = any(density.sites[n].discrete and n != site for n in density.maps.latents(term.atom))
         alone = len(accesses) == 1 and accesses[0].single and not others
         (own if alone else shared).append(term)
-    size = int(state[site].size)
+    nothing = np.zeros(0, int), 1.0
     if not shared or conditional_of(density, site).kind == "chain":
-        return 0, size
+        return nothing
     still = _never_moved(np.asarray(density.packed(_of(density, site, draws), 2)[site]))
     if not still.size:
-        return 0, size
+        return nothing
     values = _other_values(density, site)
     now = jnp.asarray(state[site])
     looked_at = still[np.linspace(0, len(still) - 1, min(len(still), _LOOKED_AT)).astype(int)]
@@ -163,7 +172,7 @@ def _stuck(
         return jnp.any(other & (lost[0] > -LONG_ODDS)) & ~jnp.any(other & (lost[0] + lost[1] > -LONG_ODDS))
 
     held = np.asarray(once(lambda e: jax.lax.map(changes, e), jnp.asarray(looked_at)))
-    return round(float(held.mean()) * len(still)), size
+    return looked_at[held], len(still) / len(looked_at)
 
 
 def _of(density: Density, site: str, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
