@@ -4,12 +4,14 @@ import copy
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+import jax
 import numpy as np
 
 from gibbsite.density import Density, Site
@@ -64,6 +66,7 @@ elimination, graph, of_runs = (
     later("gibbsite.graph"),
     later("gibbsite.prediction.of_runs"),
 )
+factorials = later("gibbsite.density.model.factorials")
 reparam, sampling = later("gibbsite.modelling.reparam"), later("gibbsite.sampling")
 model_tape, options_of = (
     later("gibbsite.printing.statements.model_tape"),
@@ -246,7 +249,29 @@ class Model(Live):
         if isinstance(order, str) or not isinstance(order, Sequence | None):
             raise OptionError(f"order must be a list of sites, not {shown(order)}")
         named = None if order is None else [self._named(s) for s in order]
-        return elimination.marginal_of(self.density, [self._named(s) for s in sites], named)
+        found = elimination.marginal_of(self.density, [self._named(s) for s in sites], named)
+        if self._constants_lost:
+
+            @contextmanager
+            def in_double() -> Iterator[Marginal]:
+                with self._doubled() as twin:
+                    yield twin.marginal(*found.sites, order=order)
+
+            found.in_double = in_double
+        return found
+
+    @cached_property
+    def _constants_lost(self) -> bool:
+        """Whether single precision does not hold the constants of the log density."""
+        return factorials.lost_to_factorials(self.density) > factorials.MOST_NATS
+
+    @contextmanager
+    def _doubled(self) -> Iterator["Model"]:
+        """The same model in double precision, within whose context it is to be used."""
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            if "_twin" not in self.__dict__:
+                self.__dict__["_twin"] = self._remade(self.fn, self.kwargs)
+            yield self.__dict__["_twin"]
 
     def _named(self, site: Any) -> str:
         return sensible.a_name("site", site, [*self.sites, *self.density.groups])

@@ -2,18 +2,22 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density, rerolled
+from gibbsite.density.model.factorials import as_double
 from gibbsite.density.terms import summed
 from gibbsite.elimination.integrals.conjugate import Latents, Moments
 from gibbsite.errors import ModelError
 from gibbsite.ground.arguments import flag
-from gibbsite.programs.jaxpr.compat import jit
+from gibbsite.programs.jaxpr.compat import is_traced, jit
 
 
 class Marginal(Update):
@@ -26,6 +30,10 @@ class Marginal(Update):
 
     gone = "summed out"
     """What becomes of the sites, in words."""
+
+    in_double: Callable[[], AbstractContextManager["Marginal"]] | None = None
+    """The same of the model in double precision, where single precision does not hold what counts of a
+    million add to the log density; None where it does."""
 
     near: tuple[str, ...] = ()
     """Sites whose own values, where kernels know them, are of use: not for what they are, but for digits."""
@@ -46,21 +54,36 @@ class Marginal(Update):
         """Log density of all other latents, a scalar; derivatives exist forwards and backwards, to any order.
 
         It is up to a constant, unless `constants` are wanted: then it is the log of their joint density with
-        the data, all normalising constants included.
+        the data, all normalising constants included; outside of `jit` and the like in double precision where
+        single precision does not hold these, as those of counts of a million.
         """
         if flag("constants", constants):
-            return self._jitted("with constants", self._with_constants)(self._latents(state), self._data)
+            return self._asked("complete", state)
         return self._jitted("logdensity", self._smooth)(self._latents(state), self._data)
+
+    def complete(self, state: Mapping[str, Any]) -> Any:
+        """As `logdensity` with `constants`, in the precision of all else."""
+        return self._jitted("complete", self._with_constants)(self._latents(state), self._data)
+
+    def _asked(self, name: str, state: Mapping[str, Any]) -> Any:
+        """What a method gives, outside of transformations in double precision where that is needed."""
+        ways = {"complete": self._with_constants, "moments": self.moments_at, "probs": self.probs_at}
+        if self.in_double is None or any(map(is_traced, jax.tree.leaves(dict(state)))):
+            return self._jitted(name, ways[name])(self._latents(state), self._data)
+        with self.in_double() as twin:
+            found = twin._asked(name, {n: as_double(v) for n, v in state.items()})
+            found = jax.tree.map(np.asarray, found)
+        return jax.tree.map(jnp.asarray, found)
 
     def moments(self, state: Mapping[str, Any]) -> dict[str, Moments]:
         """Mean and variance of every element of the sites given the rest, `(mean, variance)` by name, each of
         `site.shape`; infinite where they are."""
-        return self._jitted("moments", self.moments_at)(self._latents(state), self._data)
+        return self._asked("moments", state)
 
     def probs(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`P(site = value)` given the rest, element by element: `site.shape + (K,)` by name, of the discrete
         sites. Raises `ModelError` where there are none."""
-        return self._jitted("probs", self.probs_at)(self._latents(state), self._data)
+        return self._asked("probs", state)
 
     def best(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The values of discrete sites with the largest joint density given the rest, by name. Raises

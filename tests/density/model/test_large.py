@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.ground.rising import log_beta, log_beta_ratio, log_rising
 from scipy import special, stats
+from scipy.special import betaln, gammaln
 
 S = numpyro.sample
 R = np.random.default_rng(0)
@@ -245,6 +246,53 @@ def test_flat_priors_have_their_constants(name):
     }[name]
     found = gb.model(model).marginal("p").logdensity({}, constants=True)
     assert float(found) == pytest.approx(truth, abs=1e-4)
+
+
+def hits_of(n, hits):
+    p = S("p", dist.Beta(1.0, 1.0))
+    with numpyro.plate("n", len(n)):
+        S("y", dist.Binomial(n, p), obs=hits)
+
+
+def counts_of(y):
+    rate = S("rate", dist.Gamma(2.0, 1e-3))
+    with numpyro.plate("n", len(y)):
+        S("y", dist.Poisson(rate), obs=y)
+
+
+@pytest.mark.parametrize("size", [1000, pytest.param(100_000, marks=pytest.mark.slow), 10_000_000])
+def test_evidences_of_large_counts(size):
+    """A logarithm of ten millions' factorial is known to 16 in single precision."""
+    n, hits = np.array([size, 2 * size]), np.array([size // 20, size // 10 + int(size**0.5)])
+    found = gb.model(hits_of, n, hits).marginal("p").logdensity({}, constants=True)
+    some, none = hits.sum(), (n - hits).sum()
+    ways = gammaln(n + 1) - gammaln(hits + 1) - gammaln(n - hits + 1)
+    assert float(found) == pytest.approx(ways.sum() + betaln(1 + some, 1 + none), abs=2e-3)
+    found = gb.model(counts_of, hits).marginal("rate").logdensity({}, constants=True)
+    exact = 2 * np.log(1e-3) + gammaln(2 + some) - (2 + some) * np.log(1e-3 + 2) - gammaln(hits + 1).sum()
+    assert float(found) == pytest.approx(exact, abs=2e-2)
+
+
+def change_point(n, y):
+    t = S("t", dist.DiscreteUniform(1, 7))
+    p = S("p", dist.Beta(1.0, 1.0).expand([2]))
+    S("y", dist.Binomial(n, p[(jnp.arange(8) >= t).astype(int)]), obs=y)
+
+
+def test_odds_of_large_counts():
+    n, y = 1_000_000, np.random.default_rng(0).binomial(1_000_000, 0.05, 8)
+    model = gb.model(change_point, n, y)
+    exact = np.array(
+        [
+            betaln(1 + y[:t].sum(), 1 + t * n - y[:t].sum())
+            + betaln(1 + y[t:].sum(), 1 + (8 - t) * n - y[t:].sum())
+            for t in range(1, 8)
+        ]
+    )
+    exact = np.exp(exact - exact.max())
+    np.testing.assert_allclose(model.marginal("t", "p").probs({})["t"], exact / exact.sum(), atol=1e-4)
+    with jax.enable_x64(True):
+        assert gb.model(change_point, n, y).marginal("t", "p").in_double is None
 
 
 @pytest.mark.slow

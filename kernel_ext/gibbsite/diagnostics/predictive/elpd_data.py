@@ -45,6 +45,9 @@ class ELPDData(arviz_stats.ELPDData):
                 f"{', '.join(self.bounding[:3])}{more}: without it latents reach further than any draw does; "
                 "elpd(refit=True) leaves it out in earnest"
             )
+        if self.doubtful:
+            more = f"; {len(self.doubtful) - 3} more: see .doubtful" * (len(self.doubtful) > 3)
+            found.append(f"not to be relied on: {'; '.join(self.doubtful[:3])}{more}")
         if self.factors:
             found.append(factors_text(self.factors, "counted"))
         if self.pareto_k is not None and (lost := int(np.isnan(self.pareto_k.values).sum())):

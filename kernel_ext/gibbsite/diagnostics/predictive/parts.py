@@ -1,13 +1,15 @@
 """Draws of a run by the static model that they are of: one for an ordinary run, and one for each structure of
 a run that goes between structures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from gibbsite.density.model.factorials import as_double
 from gibbsite.errors import ModelError
 
 
@@ -26,6 +28,17 @@ class Part:
     def plan(self) -> Any:
         """The model's own plan."""
         return self.model.plan()
+
+
+@contextmanager
+def in_full(part: Part) -> Iterator[tuple[Any, Mapping[str, np.ndarray]]]:
+    """A part's plan and draws for what asks for log densities with their constants: within, those of the same
+    model in double precision, where single precision does not hold the constants of its data."""
+    if not part.model._constants_lost:
+        yield part.plan, part.draws
+        return
+    with part.model._doubled() as twin:
+        yield twin.plan(part.plan.schedule_text), {n: as_double(v) for n, v in part.draws.items()}
 
 
 def parts_of(run: Any) -> Sequence[Part]:

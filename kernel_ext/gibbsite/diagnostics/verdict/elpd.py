@@ -1,7 +1,7 @@
 """How well a run's posterior predicts what it has not seen: by ArviZ."""
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -12,7 +12,7 @@ from gibbsite.density.current import current, element_weights, scored_elements
 from gibbsite.diagnostics.predictive.bounding import bounding
 from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
-from gibbsite.diagnostics.predictive.parts import Part, joined, parts_of
+from gibbsite.diagnostics.predictive.parts import Part, in_full, joined, parts_of
 from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.errors import ModelError
 from gibbsite.ground.lazy_import import later
@@ -58,7 +58,7 @@ def elpd_of(run: Any) -> Any:
     parts, count = parts_of(run), run.kept.sampled.steps * run.settings.chains
     if count < _LEAST_DRAWS:
         raise ModelError(f"leave-one-out takes {_LEAST_DRAWS} draws at least, and the run has {count}")
-    each = [without_labels(p.plan, {INPUTS_KWARG: p.plan.inputs}, p.draws, run.settings.seed) for p in parts]
+    each = [_told(without_labels, p, run.settings.seed) for p in parts]
     there = scored(run)
     if any(not _same_data(there, _scored(p)) for p in parts):
         raise ModelError(
@@ -91,6 +91,11 @@ def elpd_of(run: Any) -> Any:
     return out
 
 
+def _told(by: Callable[..., Any], part: Part, seed: int) -> Any:
+    with in_full(part) as (plan, draws):
+        return by(plan, {INPUTS_KWARG: plan.inputs}, draws, seed)
+
+
 def _computed(density: Any) -> list[str]:
     """The observed sites whose values are computed from latents."""
     now = current(density)
@@ -110,9 +115,7 @@ def given_all(run: Any, elpd: Any) -> Any:
     """The same given the draws of all latents: weights for what was drawn at these. `elpd` is that of the
     same draws."""
     parts = parts_of(run)
-    values = [
-        log_likelihood(p.plan, {INPUTS_KWARG: p.plan.inputs}, p.draws, run.settings.seed) for p in parts
-    ]
+    values = [_told(log_likelihood, p, run.settings.seed) for p in parts]
     return _loo(_columns(joined(parts, values), scored(run)), elpd.reff)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpyro.distributions import constraints
 
+from gibbsite.density.model.factorials import lost_to_factorials
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.plans.schedule.plan import Plan
@@ -12,6 +13,8 @@ from gibbsite.storage.draws import label_of
 
 # of a standard deviation: what is rounded this much is spread 2 % too widely
 MOST_LOST = 0.2
+MOST_NATS = 0.1
+"""Of logarithms of odds: a tenth of an odds."""
 
 
 class Rounding:
@@ -38,7 +41,7 @@ def rounding_notices(plan: Plan, found: Mapping[int, Rounding], moments: Moments
     """Of blocks, by their number, whose draws lose too much to rounding, and of latents that are known to
     more figures than single precision has."""
     told = {s for i, rounding in found.items() if rounding.typical > MOST_LOST for s in plan.blocks[i].sites}
-    out = _few_figures(plan, moments, told)
+    out = [*_few_figures(plan, moments, told), *_lost_odds(plan)]
     for i, rounding in found.items():
         if rounding.typical <= MOST_LOST:
             continue
@@ -55,6 +58,28 @@ def rounding_notices(plan: Plan, found: Mapping[int, Rounding], moments: Moments
             )
         )
     return out
+
+
+def _lost_odds(plan: Plan) -> list[Notice]:
+    """Of discrete sites whose odds are those of what is integrated out of counts too large for it."""
+    if plan.density is None:
+        return []
+    for block in plan.blocks:
+        discrete = [n for n in block.eliminated if n in plan.sites and plan.sites[n].discrete]
+        others = [n for n in block.eliminated if n not in discrete]
+        if discrete and others and (lost := lost_to_factorials(plan.density)) > MOST_NATS:
+            return [
+                Notice(
+                    f"single precision does not hold the odds of {', '.join(discrete)}: with "
+                    f"{', '.join(others)} integrated out they are of counts so large that their logarithms "
+                    f"are off by about {lost:.1g}",
+                    f"draw {', '.join(others)} beside {', '.join(discrete)}, as by default, or run in double "
+                    f"precision (JAX_ENABLE_X64=1)",
+                    "precision",
+                    tuple(discrete),
+                )
+            ]
+    return []
 
 
 def _few_figures(plan: Plan, moments: Moments, told: Collection[str]) -> list[Notice]:
