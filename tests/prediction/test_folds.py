@@ -210,3 +210,39 @@ def test_errors_are_those_of_the_draws_and_few_are_told(how):
     assert found.mcse_i[-1] > 0.3 and np.argmax(found.mcse_i) == 8
     assert any("y[8]: its prediction rests on few of the draws" in told for told in found.doubtful)
     assert found.warning
+
+
+def measured_twice(y, of):
+    """Classes, and in each a true value around its own, measured once or several times."""
+    w = numpyro.sample("w", dist.Beta(1, 1))
+    with numpyro.plate("units", 4):
+        z = numpyro.sample("z", dist.Bernoulli(w))
+        m = numpyro.sample("m", dist.Normal(4.0 * z, 0.5))
+    numpyro.sample("y", dist.Normal(m if of is None else m[of], 0.5), obs=y)
+
+
+def exactly_without(y: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """The log density of the data of each unit, the others known: all classes, values integrated out."""
+    each = np.empty((4, 2))
+    for unit, z in itertools.product(range(4), (0, 1)):
+        own = y[of == unit]
+        cov = 0.25 * np.eye(len(own)) + 0.25
+        each[unit, z] = stats.multivariate_normal(np.full(len(own), 4.0 * z), cov).logpdf(own)
+    w = (np.arange(2000) + 0.5) / 2000
+    of_unit = np.logaddexp(np.log(w)[:, None] + each[:, 1], np.log1p(-w)[:, None] + each[:, 0])
+    whole = of_unit.sum(axis=1, keepdims=True) - of_unit
+    return logsumexp(whole + of_unit, axis=0) - logsumexp(whole, axis=0)
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_units_that_are_left_out_are_of_any_class(times):
+    """Their prior has two modes, which draws of class and value in turn do not cross."""
+    y = np.array([0.1, 0.4, 4.3, 3.8, 0.2, -0.1, 4.1, 3.9], np.float32)
+    of = np.repeat(np.arange(4), 2)
+    y, of = (y[:4], np.arange(4)) if times == 1 else (y, of)
+    run = gb.model(measured_twice, y, None if times == 1 else of).sample(**ASKED, seed=0)
+    found = run.elpd(kfold=4) if times == 1 else run.elpd(by=of)
+    np.testing.assert_allclose(np.asarray(found.elpd_i), exactly_without(y, of), atol=0.12)
+    assert not found.doubtful
+    found.doubtful = ("fold 0: not converged",)
+    assert "not to be relied on: fold 0: not converged" in str(found)

@@ -11,11 +11,15 @@ from jax.flatten_util import ravel_pytree
 from numpyro.distributions import constraints
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 
+from gibbsite.conditional.reads.reduce import onto_elements
+from gibbsite.conditional.reads.term_access import SINGLE, Touch, touches
+from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import OptionError, ScheduleError
+from gibbsite.ground.once import once
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
 from gibbsite.kernels.blocks.adapt import ScaleTuning, adapt_scale, init_scale
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG, data_of
 from gibbsite.kernels.blocks.target import Target, Values, event_log_prob
 
 Proposal = Callable[[dict[str, jax.Array]], Any]
@@ -137,12 +141,15 @@ class Metropolis(SiteKernel):
 class IndependenceMetropolis(Metropolis):
     """Metropolis–Hastings with a proposal that ignores the block's own values: by default the prior.
 
-    With the prior as proposal the acceptance ratio is that of the likelihoods. `proposal(state)`, if given,
-    gets the values of the *other* latent sites only.
+    With the prior as proposal the acceptance ratio is that of the likelihoods, and where `density`, the
+    analysis of the model, tells that rows of the block's sites have nothing to do with each other given all
+    else, each row is accepted by itself. `proposal(state)`, if given, gets the values of the *other* latent
+    sites only.
     """
 
-    def __init__(self, model: Any, proposal: Proposal | None = None):
+    def __init__(self, model: Any, proposal: Proposal | None = None, density: Density | None = None):
         super().__init__(model, proposal or _no_proposal)
+        self._density = density
         if proposal is None:
             self._proposal = None
 
@@ -162,10 +169,58 @@ class IndependenceMetropolis(Metropolis):
         key_draw, key_accept = random.split(key)
         there = target.draw_prior(key_draw, z)
         there = {name: jnp.asarray(there[name], z[name].dtype) for name in z}
+        touched = None if self._density is None else rows_apart(self._density, tuple(z))
+        if touched is not None:
+            return self._by_rows(key_accept, z, there, target, touched)
         # a site's scale or mask makes its factor differ from the prior that was drawn from
         log_ratio = target.logdensity(there) - target.logdensity(z)
         log_ratio = log_ratio + target.prior_log_prob(z) - target.prior_log_prob(there)
         return _decide(key_accept, z, there, log_ratio)
+
+    def _by_rows(
+        self, key: jax.Array, z: Values, there: Values, target: Target, touched: tuple[Touch, ...]
+    ) -> tuple[dict[str, jax.Array], Any, StepInfo]:
+        kwargs, density = dict(target.kwargs), self._density
+        assert density is not None
+        others = dict(kwargs.pop(GIBBS_SITES_KWARG, {}))
+        data, shape = data_of(density, target.args, kwargs), jnp.shape(next(iter(z.values())))
+
+        def height(at: Values) -> jax.Array:
+            """Of each row, less its prior."""
+            ev = density.evaluator({**others, **at}, data)
+            total, outside = onto_elements(touched, density.bounds, ev, shape)
+            sites = target.trace(at)
+            for name in at:
+                fn = sites[name]["fn"]
+                total -= (fn.base_dist if isinstance(fn, dist.MaskedDistribution) else fn).log_prob(at[name])
+            return jnp.where((outside < 0) | jnp.isnan(total), -jnp.inf, jnp.broadcast_to(total, shape))
+
+        log_ratio = height(there) - height(z)
+        log_ratio = jnp.where(jnp.isnan(log_ratio), -jnp.inf, log_ratio)
+        accepted = -random.exponential(key, shape) < log_ratio
+        new = {name: jnp.where(accepted, there[name], z[name]) for name in z}
+        return new, (), step_info(jnp.mean(jnp.exp(jnp.minimum(log_ratio, 0.0))), 2)
+
+
+@once
+def rows_apart(density: Density, sites: tuple[str, ...]) -> tuple[Touch, ...] | None:
+    """All terms of some latents of one shape, where each reads at most one element of each, and of several
+    those at one index, so that their rows are independent of each other given all else. None where not."""
+    if any(n not in density.sites or n not in density.latent_vars for n in sites):
+        return None
+    shapes = {density.sites[n].shape for n in sites}
+    if len(shapes) != 1 or not next(iter(shapes)) or any(density.sites[n].event_shape for n in sites):
+        return None
+    read: dict[Any, Touch] = {}
+    for name in sites:
+        for touch in touches(density, name, len(density.sites[name].shape)):
+            mine = read.setdefault(touch.term.atom, touch)
+            moved = any(not a.latents().isdisjoint(sites) for a in touch.accesses)
+            if touch.kind != SINGLE or len(touch.accesses) != 1 or moved:
+                return None
+            if set(mine.accesses) != set(touch.accesses):
+                return None
+    return tuple(read.values())
 
 
 def _no_proposal(state: dict[str, jax.Array]) -> dict[str, Any]:

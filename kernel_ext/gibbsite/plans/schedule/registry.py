@@ -383,6 +383,13 @@ def _all_latents(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any
     )
 
 
+def _build_independence(
+    facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]
+) -> IndependenceMetropolis:
+    known = None if getattr(facts, "summed_out", ()) else facts.density
+    return IndependenceMetropolis(facts.runtime_model, density=known, **options)
+
+
 def _build_tempered(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
     gone = (*sites, *getattr(facts, "summed_out", ()), *getattr(facts, "generated", ()))
     left = [n for n in facts.density.latents if n not in gone]
@@ -531,7 +538,9 @@ for _row in (
     kernel_row(
         "Independence",
         IndependenceMetropolis,
+        build=_build_independence,
         fits=_anything,
+        options={"proposal": (object,)},
         reason="proposes from the prior, or as asked",
         cost=lambda f, s, o: "2 evaluations of the touched factors",
         aliases=("IndependenceMetropolis",),

@@ -15,11 +15,12 @@ from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.diagnostics.verdict.elpd import elpd_of, observation_names, relative_efficiency, scored
-from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
+from gibbsite.errors import DataError, ModelError, OptionError, ScheduleError, UnknownNameError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
+from gibbsite.kernels.blocks.metropolis import rows_apart
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.batched.classes import Class, Set, arrays_of, same_program
 from gibbsite.prediction.batched.many import together
@@ -115,7 +116,8 @@ def _scores(
     plan, kwargs = run.plan, {INPUTS_KWARG: run.plan.inputs}
     for k in folds:
         one = fits[names[k]]
-        if not one.verdict.ok:
+        # of what is left out the prior alone should tell: what stood still there is no draw from it
+        if not one.verdict.ok or one.verdict.notes:
             doubtful.append(f"{names[k]}: {one.verdict}")
         # labels were drawn without what is left out; of a single datum they can be summed out as well
         if alone:
@@ -156,6 +158,12 @@ def refits(run: Any, counts: list[dict[str, np.ndarray]], names: list[str]) -> d
 
     everything = {n: np.ones_like(c) for n, c in counts[0].items()}
     model = made(origin.args, {**origin.kwargs, COUNTED: everything})
+    if (text := drawn_anew(model)) is not None:
+
+        def made(args: tuple, kwargs: Mapping[str, Any], _: Any = None) -> Any:
+            return origin.with_data(args, kwargs, fn).with_schedule(text)
+
+        model = made(origin.args, {**origin.kwargs, COUNTED: everything})
     calls = [(origin.args, {**origin.kwargs, COUNTED: c}) for c in counts]
     _check_counts(origin, made(*calls[0]), counts[0])
     settings = run.settings
@@ -176,6 +184,28 @@ def refits(run: Any, counts: list[dict[str, np.ndarray]], names: list[str]) -> d
     for one in again:
         fits[one.name] = one.model.sample(**options)
     return fits
+
+
+def drawn_anew(model: Any) -> str | None:
+    """The model's schedule and with it a draw from the prior, accepted row by row, of discrete latents and of
+    what goes with them: of rows that are left out the prior has many modes, which draws in turn do not cross.
+    None where no rows are apart."""
+    density = model.density
+    own = [n for n in density.latents if n in density.latent_vars and n in model.sites]
+    for z in (n for n in own if density.sites[n].discrete):
+        like = [n for n in own if density.sites[n].shape == density.sites[z].shape]
+        found = next((s for s in (like, [z]) if len(s) > 1 and rows_apart(density, tuple(s))), None)
+        if found is None:
+            continue
+        updates = model.schedule().updates
+        mine = [u for u in updates if {*u.everything} & {*found}]
+        text = ", ".join([*map(str, mine), f"Independence [{' '.join(found)}]"])
+        text = " (*) ".join([f"Interleave({text})", *(str(u) for u in updates if u not in mine)])
+        try:
+            return model.schedule(text).text
+        except ScheduleError:  # what is summed out, or shares sites already, stays as it is
+            continue
+    return None
 
 
 def _check_counts(origin: Any, model: Any, counts: Mapping[str, np.ndarray]) -> None:
