@@ -135,13 +135,16 @@ class _Missing(Messenger):
             ).at(None, "missing-values")
         filled = _filled(split, msg["value"], whole)
         if self._impute:
-            at = np.nonzero(lost)
-            of_them, weight = taken(split, at, name), _weight(msg, lost, at)
+            row = np.atleast_1d(lost)  # a datum alone is a row of one
+            at = np.nonzero(row)
+            of_them = taken(split if lost.ndim else split.expand((1,)), at, name)
+            weight = _weight(msg, row, at)
             # what stands inside has seen the statement, and would plate, mask, weigh and scope it again
             with self._outside(), nullcontext() if weight is None else handlers.scale(scale=weight):
                 drawn = numpyro.sample(f"{name}_missing", of_them)
-            place = np.zeros(lost.shape, np.int32)
+            place = np.zeros(row.shape, np.int32)
             place[at] = np.arange(len(at[0]))
+            place = place.reshape(lost.shape)
             self._drawn[name] = lambda value: jnp.where(whole, jnp.asarray(drawn)[place], value)
         msg["fn"], msg["value"] = wrapped(split.mask(jnp.asarray(~lost))), filled
 
