@@ -2,11 +2,12 @@
 
 A chain's step is a sweep within its structure, then a proposal of another one (Green 1995, "Reversible jump
 Markov chain Monte Carlo computation and Bayesian model determination", with what both have kept, what is new
-drawn from its prior, and what can be eliminated eliminated on both sides). Of an axis that is longer in one
-of two structures, every choice of the elements that the other has not is equally likely, and what is kept
-keeps its order: any element may go, and a new one may come between any two. A chain whose proposal is not of
-its loop leaves that before the move, which is made with the same key by what holds both structures; so draws
-are the same however structures are dealt out to loops, and whenever they became known.
+drawn from its prior or coming out of what is there, and what can be eliminated eliminated on both sides).
+Of an axis that is longer in one of two structures, every choice of the elements that the other has not is
+equally likely, and what is kept keeps its order: any element may go, and a new one may come between any two.
+A chain whose proposal is not of its loop leaves that before the move, which is made with the same key by what
+holds both structures; so draws are the same however structures are dealt out to loops, and whenever they
+became known.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 from jax import lax, random
 
 from gibbsite.errors import ModelError
+from gibbsite.structure.moves.splitting import Along, along_of
 from gibbsite.structure.straight import Straight, Values
 from gibbsite.structure.ways import Way, Ways, moved_with
 
@@ -210,35 +212,35 @@ class Loop:
         return {n: np.array([[cell[n] for cell in row] for row in table]) for n in self.latents}
 
     def _lots(self, key: Any) -> Any:
-        """A random number for every index there may be, which is the same however many there are; none is the
-        one that `key` proposes by."""
+        """Two random numbers for every index there may be, which are the same however many there are; none is
+        the one that `key` proposes by, or of the key for what comes out of others."""
         most = max((n for s in self.known for p in s.left.values() for n in p.batch), default=0)
-        return jax.vmap(lambda i: random.bits(random.fold_in(key, i + 1), (), jnp.uint32))(jnp.arange(most))
+        return jax.vmap(lambda i: random.bits(random.fold_in(key, i + 1), (2,), jnp.uint32))(jnp.arange(most))
 
-    def _kept(self, j: int, rows: dict[str, Any], lots: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    def _kept(self, j: int, rows: dict[str, Any], lots: Any) -> tuple[dict[str, Any], dict[str, list[Along]]]:
         """Masks over the elements of structure `j`'s sites: which of them a structure that shares `rows` with
         it has, too. Where an axis is longer here, those of the least `lots` are what the other has not. And
-        by site and axis, which of the indices are kept."""
+        by site and axis, which of the indices are kept, and which one may come out of which."""
         masks, along = {}, {}
         for name, place in self.known[j].left.items():
             mask = jnp.broadcast_to(rows[name][-1] > 0, place.batch)
             along[name] = []
             for axis, size in enumerate(place.batch):
-                own, at = lots[:size], jnp.arange(size)
+                own, at = lots[:size, 0], jnp.arange(size)
                 below = (own < own[:, None]) | ((own == own[:, None]) & (at < at[:, None]))
                 here = below.sum(axis=1) >= size - rows[name][axis]
                 mask &= jnp.expand_dims(here, [a for a in range(len(place.batch)) if a != axis])
-                along[name].append(here)
+                along[name].append(along_of(here, lots[:size, 1]))
             masks[name] = mask
         return masks, along
 
     @staticmethod
-    def _moved(values: Values, along: dict[str, list[Any]], spread: Any, moves: Any) -> Values:
+    def _moved(values: Values, along: dict[str, list[Along]], spread: Any, moves: Any) -> Values:
         """Values where the kept indices of every axis are moved: from the front to where they belong
         (`spread`), or from there to the front. As they are, where nothing `moves`."""
         found = dict(values)
         for name, axes in along.items():
-            for axis, here in enumerate(axes):
+            for axis, here in enumerate(a.kept for a in axes):
                 count, at = jnp.cumsum(here), jnp.arange(len(here))
                 whence = jnp.where(spread, count - 1, jnp.searchsorted(count, at + 1))
                 whence = jnp.where(moves, jnp.clip(whence, 0, len(here) - 1), at)
@@ -320,7 +322,8 @@ class Loop:
         level = jnp.where(draw, jnp.where(jnp.isnan(level), jnp.inf, level), 0.0)
         key = jnp.where(draw, keys[4], keys[3])
         enters = [partial(self._enter, j) for j in range(len(self.known))]
-        new, score, taken = lax.switch(index, enters, key, z, rows, self._lots(keys[2]), draw, level)
+        of_move = self._lots(keys[2]), random.fold_in(keys[2], 0)
+        new, score, taken = lax.switch(index, enters, key, z, rows, of_move, draw, level)
         taken &= draw
         accept = jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(score - level))).astype(out.dtype)
         return Met(new, score, taken, accept, keys[0])
@@ -333,10 +336,11 @@ class Loop:
         values, diverging = self.known[i].sweep(key, self._own(i, z), inputs[i])
         return self._put(z, values), diverging
 
-    def _enter(self, j: int, key: Any, z: Values, rows: Any, lots: Any, draw: Any, level: Any) -> Any:
+    def _enter(self, j: int, key: Any, z: Values, rows: Any, of_move: Any, draw: Any, level: Any) -> Any:
+        lots, key_move = of_move
         s, (kept, along) = self.known[j], self._kept(j, rows, lots)
         own = self._moved(self._own(j, z), along, True, draw)
-        values, score, taken = s.enter(key, own, kept, draw, level)
+        values, score, taken = s.enter(key, own, kept, draw, level, (key_move, along))
         here = self._moved({n: values[n] for n in s.places}, along, False, ~draw)
         return self._put(z, here), score.astype(jnp.result_type(float)), taken
 

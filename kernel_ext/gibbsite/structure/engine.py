@@ -83,7 +83,8 @@ class _Programs:
         if name not in self._made:
             with self._busy():
                 began = time.monotonic()
-                _ = [s.constant for s in self.loop.known]  # no program can be run while another is traced
+                for s in self.loop.known:  # no program can be run while another is traced
+                    s.looked_at()
                 if name == "run":
                     self.loop.ready()
                     arguments = (*arguments, self.loop.inputs)

@@ -1,9 +1,8 @@
 """One structure: the static model of one way, its own sweep, and what a chain does that enters or leaves."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,12 +12,11 @@ import numpy as np
 import numpyro
 from jax import random
 from numpyro import handlers
-from numpyro.distributions import MaskedDistribution, Normal
-from numpyro.primitives import Messenger
+from numpyro.distributions import Normal
 
-from gibbsite.conditional.reads.support import listed_values
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import is_factor, log_probs, run_model
+from gibbsite.density.model.factorials import as_double
 from gibbsite.elimination import Marginal, eliminable
 from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
@@ -26,6 +24,9 @@ from gibbsite.plans.schedule.schedule import Schedule
 from gibbsite.programs.jaxpr.compiling import once
 from gibbsite.sampling.engine.initial import Asked as Starts
 from gibbsite.sampling.engine.initial import first_values
+from gibbsite.structure.moves.entering import Entering
+from gibbsite.structure.moves.places import Place, place_of
+from gibbsite.structure.moves.splitting import Along, Splitting
 from gibbsite.structure.tuned import WARMUP, all_frozen, diverging, learns, placed_all
 from gibbsite.structure.ways import Way, named
 from gibbsite.validation.data import check_support
@@ -36,70 +37,21 @@ _TRIES = 100
 """Draws from the prior among which one is looked for that the data allow."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """What a latent site is in one structure: its shape, of which the last `event_dim` axes are one element,
-    the kind of its support, in words, and how many values that lists (0: none). Elements are shared by sites
-    of one kind."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-    event_dim: int
-    kind: str
-    values: int = 0
-
-    @property
-    def batch(self) -> tuple[int, ...]:
-        """The axes along which elements are shared with other structures."""
-        return self.shape[: len(self.shape) - self.event_dim]
-
-    def like(self, other: "Place") -> bool:
-        """Whether an element of one can be an element of the other."""
-        events = self.shape[len(self.batch) :], other.shape[len(other.batch) :]
-        ranks = len(self.shape), len(other.shape)
-        return events[0] == events[1] and ranks[0] == ranks[1] and self.kind == other.kind
-
-
 def _levels(marginal: Marginal, values: Values) -> tuple[Any, Any]:
     """The log density without some sites at values of all, and what it leaves out."""
     at = {n: v for n, v in values.items() if n not in marginal.sites}
     level = marginal.logdensity(at)
-    return level, marginal.logdensity(at, constants=True) - level
+    return level, marginal.complete(at) - level
 
 
-class _Entering(Messenger):
-    """Runs a model forward: of the sites in `left` elements that are not kept are drawn from their priors
-    where `draw` says so; notes the log density of those elements."""
+def _width(real: np.ndarray) -> np.ndarray:
+    seen = real[np.isfinite(real)]
+    low, high = np.quantile(seen, (0.16, 0.84)) if len(seen) else (0.0, 0.0)
+    return np.asarray((high - low) / 2 or 1.0, real.dtype)
 
-    def __init__(
-        self, fn: Any, values: Values, left: Mapping[str, Place], kept: Mapping[str, Any], draw: Any
-    ):
-        super().__init__(fn)
-        self.now, self._left, self._kept, self._draw = dict(values), left, kept, draw
-        self.total: Any = jnp.zeros(())
 
-    def process_message(self, msg: dict[str, Any]) -> None:
-        if msg["type"] != "sample" or msg["is_observed"]:
-            return
-        name = msg["name"]
-        if name not in self._left:
-            msg["value"] = self.now[name]
-            return
-        fn, place = msg["fn"], self._left[name]
-        while isinstance(fn, MaskedDistribution):
-            fn = fn.base_dist
-        try:
-            drawn = fn.sample(msg["kwargs"]["rng_key"], tuple(msg["kwargs"].get("sample_shape", ())))
-        except NotImplementedError as problem:
-            raise ModelError(
-                f"the site {name!r} cannot be drawn from its prior ({type(fn).__name__}), which a chain does "
-                f"that enters a structure: give it a proper prior"
-            ) from problem
-        kept = self._kept[name]
-        whole = kept.reshape(kept.shape + (1,) * place.event_dim)
-        value = jnp.where(whole | ~self._draw, self.now[name], jnp.asarray(drawn, place.dtype))
-        msg["value"] = self.now[name] = value
-        self.total += jnp.sum(jnp.where(kept, 0.0, fn.log_prob(value)))
+def _draws_anything(traced: Mapping[str, Any]) -> bool:
+    return any(m["type"] == "sample" and not m["is_observed"] for m in traced.values())
 
 
 class Straight:
@@ -123,7 +75,8 @@ class Straight:
     ):
         self.way, self._fn, self._args, self._kwargs = way, fn, args, dict(kwargs)
         self._make = make
-        self.model: Any = make(fn) if self._draws_anything() else None
+        traced = self._traced()
+        self.model: Any = make(fn) if traced is None or _draws_anything(traced) else None
         self.places: dict[str, Place] = {}
         self.marginal: Marginal | None = None
         self.gone: tuple[str, ...] = ()
@@ -132,10 +85,8 @@ class Straight:
             return
         density = self.model.density
         for name in density.latents:
-            site = density.sites[name]
-            kind = type(site.support).__name__ if site.discrete else str(site.support)
-            values = len(listed_values(density, name))
-            self.places[name] = Place(site.shape, np.dtype(site.dtype), len(site.event_shape), kind, values)
+            own = traced[name]["fn"] if traced is not None and name in traced else None
+            self.places[name] = place_of(density, name, own)
         try:  # the log density does not look at fixed supports of data
             check_support(density)
         except DataError:
@@ -161,12 +112,13 @@ class Straight:
 
         return self._make(with_something)
 
-    def _draws_anything(self) -> bool:
+    def _traced(self) -> dict[str, Any] | None:
+        """The model's statements as they are run; None where NumPyro refuses, which is told where the model
+        is made."""
         try:
-            traced, _ = run_model(self._fn, self._args, self._kwargs, {})
-        except AssertionError:  # what NumPyro refuses is told where the model is made
-            return True
-        return any(m["type"] == "sample" and not m["is_observed"] for m in traced.values())
+            return run_model(self._fn, self._args, self._kwargs, {})[0]
+        except AssertionError:
+            return None
 
     @property
     def name(self) -> str:
@@ -241,7 +193,8 @@ class Straight:
     def constant(self) -> float:
         """What the log density of a structure without the sites that are `gone` leaves out. It is computed
         when it is first read, not while something is traced."""
-        return self._best[1] if self.marginal is not None and self._allowed else 0.0
+        needed = self.marginal is not None or (self.model is not None and self.model._constants_lost)
+        return self._best[1] if needed and self._allowed else 0.0
 
     def _up_to_constant(self, values: Values) -> Any:
         if self.model is None:
@@ -252,30 +205,47 @@ class Straight:
             return self.model.density.log_joint(values)
         return self.marginal.logdensity(values)
 
-    def enter(self, key: Any, values: Values, kept: Mapping[str, Any], draw: Any, level: Any) -> Any:
-        """A chain enters (`draw`) or is looked at where it is: its values, the log density there less that of
-        the elements which are not `kept` (masks over `Place.batch`, by site) being drawn from their priors,
-        and whether that minus `level` is as high as the log of a uniform number. Only then are the sites that
-        are `gone` drawn."""
+    def enter(
+        self,
+        key: Any,
+        values: Values,
+        kept: Mapping[str, Any],
+        draw: Any,
+        level: Any,
+        moving: tuple[Any, Mapping[str, Sequence[Along]]] | None = None,
+    ) -> Any:
+        """A chain enters (`draw`) or is looked at where it is: its values there, or those of what the other
+        structure has, too; the log density less that of how the elements come about which are not `kept`
+        (masks over `Place.batch`, by site); and whether that minus `level` is as high as the log of a
+        uniform number. Only then are the sites that are `gone` drawn.
+
+        New elements come out of others as the key and the axes of `moving` say, else from their priors.
+        """
         key_new, key_accept, key_gone = random.split(key, 3)
         if self.model is None:
             score = self.logdensity({})
             return {}, score, jnp.log(random.uniform(key_accept)) < score - level
-        new, own = self._forward(key_new, values, kept, draw)
-        score = self.logdensity(new) - own
+        splitting = None
+        if moving is not None:
+            fresh = random.fold_in(key_new, 0)
+            splitting = Splitting(moving[0], self.left, self.widths, moving[1], values, draw, fresh)
+        run = self._forward(key_new, values, kept, draw, splitting)
+        score = self.logdensity(run.now) - run.total
         score = jnp.where(jnp.isnan(score), -jnp.inf, score)
         taken = jnp.log(random.uniform(key_accept)) < score - level
+        new = run.front
         if self.marginal is not None:
             new = jax.lax.cond(taken & draw, partial(self._redrawn, key_gone), lambda at: at, new)
         return new, score, taken
 
-    def _forward(self, key: Any, values: Values, kept: Mapping[str, Any], draw: Any) -> tuple[Values, Any]:
-        """Values of which elements of the sites that are `left`, those that are not `kept`, are drawn from
-        their priors (see `enter`), and the log density of these."""
-        run = _Entering(handlers.seed(self._fn, key), values, self.left, kept, draw)
+    def _forward(
+        self, key: Any, values: Values, kept: Mapping[str, Any], draw: Any, splitting: Any = None
+    ) -> Entering:
+        """The model after a chain has entered or was looked at (see `enter`)."""
+        run = Entering(handlers.seed(self._fn, key), values, self.left, kept, draw, splitting)
         with handlers_alone:
             run(*self._args, **self._kwargs)
-        return run.now, run.total
+        return run
 
     def _redrawn(self, key: Any, at: Values) -> Values:
         """Values of which those of the sites that are `gone` are drawn from their exact conditional."""
@@ -293,9 +263,14 @@ class Straight:
         assert self.schedule is not None
         return self.schedule.plan()
 
+    def looked_at(self) -> None:
+        """Have what is known of draws from the prior, which no program can find while another is traced."""
+        _ = self._fixed if self.model is None else self._best
+
     def ready(self) -> None:
         """Have everything that a program needs which is traced: what kernels learn, and constants."""
-        _ = self.computed, self.tuning, self._fixed if self.model is None else None
+        self.looked_at()
+        _ = self.computed, self.tuning
 
     @property
     def impossible(self) -> bool:
@@ -340,26 +315,43 @@ class Straight:
         return all_frozen(self._plan.kernel)
 
     @cached_property
-    def _best(self) -> tuple[float, float, Values]:
+    def _best(self) -> tuple[float, float, Values, dict[str, np.ndarray]]:
         """The best of some draws from the prior: its log density less what the marginal leaves out, which is
-        the same wherever it is looked at; that; and the draw, of the sites that are `left`. One program,
-        compiled quickly."""
+        the same wherever it is looked at; that; the draw, of the sites that are `left`; and how wide the
+        draws of a number of a site are in its real coordinate. One program, compiled quickly."""
 
-        def one(key: Any) -> tuple[Any, Any, Values]:
+        def one(key: Any) -> tuple[Any, Any, Values, Values]:
             nothing = {n: jnp.zeros(p.batch, bool) for n, p in self.left.items()}
-            new, _ = self._forward(key, self._any(), nothing, jnp.ones((), bool))
+            new = self._forward(key, self._any(), nothing, jnp.ones((), bool)).now
+            real = {n: p.coordinate.inv(new[n]) for n, p in self.left.items() if p.coordinate is not None}
             if self.marginal is None or not self._allowed:
-                return self._up_to_constant(new), jnp.zeros(()), new
-            return *_levels(self.marginal, new), new
+                return self._up_to_constant(new), jnp.zeros(()), new, real
+            return *_levels(self.marginal, new), new, real
 
         with handlers_alone:
             keys = random.split(random.key(1), _TRIES)
-            levels, constants, values = once(lambda keys: jax.lax.map(one, keys), keys)
+            levels, constants, values, real = once(lambda keys: jax.lax.map(one, keys), keys)
         levels = np.asarray(levels, np.float64)
         levels = np.where(np.isfinite(levels) & np.isfinite(constants), levels, -np.inf)
         best = int(np.argmax(levels))
         constant = float(constants[best]) if levels[best] > -np.inf else -np.inf
-        return float(levels[best]), constant, {n: v[best] for n, v in values.items()}
+        widths = {n: _width(np.asarray(v)) for n, v in real.items()}
+        at = {n: v[best] for n, v in values.items()}
+        if constant > -np.inf and self.model._constants_lost:
+            constant = self._exactly({n: at[n] for n in self.left}) - float(levels[best])
+        return float(levels[best]), constant, at, widths
+
+    def _exactly(self, at: Values) -> float:
+        """The log density at values of the sites that are `left`, in double precision."""
+        if self.marginal is None:
+            with self.model._doubled() as twin:
+                return float(twin.density.log_joint({n: as_double(v) for n, v in at.items()}))
+        return float(self.marginal.logdensity(at, constants=True))
+
+    @property
+    def widths(self) -> dict[str, np.ndarray]:
+        """Of a prior's draws in real coordinates, half of what holds two thirds of them, by site."""
+        return self._best[3]
 
     @property
     def inputs(self) -> Any:

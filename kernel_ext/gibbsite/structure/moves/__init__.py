@@ -1,0 +1,1 @@
+"""What a move between two structures does with the elements of sites."""
