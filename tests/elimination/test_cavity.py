@@ -97,7 +97,7 @@ def covariance_of_trend(sl, sb):
     return level @ level.T + c * np.outer(x, x) + 0.25 * np.eye(T)
 
 
-@pytest.mark.parametrize("there", [None, np.arange(T) % 5 != 2])
+@pytest.mark.parametrize("there", [pytest.param(None, marks=pytest.mark.slow), np.arange(T) % 5 != 2])
 def test_a_level_and_its_slope_beside_a_regression(there):
     state = {"sl": 0.4, "sb": 0.2, "c": 0.0, "b": np.zeros(T), "l": np.zeros(T)}
     own, found = own_of(trend, "y", state, Y, there)

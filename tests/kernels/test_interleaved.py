@@ -109,6 +109,7 @@ def test_both_forms_keep_their_degrees_and_learn_their_metrics(run):
     assert {"0.diverging", "0.acceptance_rate"} <= set(stats)
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_it_is_the_same(model, run, tmp_path):
     stop = lambda r: r.stop() if r.kept.steps >= 65 else None  # noqa: E731
     asked = dict(draws=30, warmup=100, chains=2, seed=3, schedule=TEXT, chunk=7)

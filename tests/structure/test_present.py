@@ -93,6 +93,7 @@ def test_a_known_number_of_components_converges():
     assert np.ptp(run.values("mean of mu").mean(axis=1)) < 0.5
 
 
+@pytest.mark.slow
 def test_what_is_derived_is_of_what_is_there():
     """Sums over a plate of drawn size, elements that a structure lacks, and what is derived of these."""
 

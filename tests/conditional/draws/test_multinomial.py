@@ -43,7 +43,9 @@ def test_counts_have_their_moments(name):
         assert (np.abs(products.mean(0) - cov) <= 5 * error + 1e-3).all()
 
 
-@pytest.mark.parametrize("family", [dist.Multinomial, dist.DirichletMultinomial])
+@pytest.mark.parametrize(
+    "family", [dist.Multinomial, pytest.param(dist.DirichletMultinomial, marks=pytest.mark.slow)]
+)
 def test_runs_predict_check_and_are_checked(family):
     def counts(total, y):
         a = numpyro.sample("a", dist.Normal(0, 1).expand([3]).to_event(1))

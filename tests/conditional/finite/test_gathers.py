@@ -120,7 +120,7 @@ def vectors(read):
     return model
 
 
-@pytest.mark.share(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fill", "clip", "promise_in_bounds"])
 def test_curvature_of_vectors_that_a_discrete_site_picks(mode):
     fill = {"fill_value": 0.25} if mode == "fill" else {}

@@ -159,6 +159,7 @@ def test_counts_out_of_each_other_are_listed():
     np.testing.assert_allclose(np.diff(found), np.diff(truth), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_sites_that_bound_each_other_in_turn_are_drawn():
     run = gb.model(in_turn, np.array([4, 2])).sample(draws=50, warmup=50, chains=2, seed=0)
     m, n = (np.stack([run.draws[f"{name}{t}"] for t in (0, 1)]) for name in "mn")

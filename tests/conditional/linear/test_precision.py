@@ -54,6 +54,7 @@ def test_years_beside_an_intercept(case):
     right(off(line, (x, y), ("b", "a") if case == "after the intercept" else ("a", "b")))
 
 
+@pytest.mark.slow
 def test_lines_of_groups_in_years():
     x = 2018 + np.repeat(np.arange(5.0), 12)
     y = 0.2 * (x - 2020) + 0.1 * RNG.normal(size=60)

@@ -358,6 +358,7 @@ def test_components_of_large_counts_are_told_apart(name):
         assert found == pytest.approx(whole(moved) - whole(mu), abs=3e-3)
 
 
+@pytest.mark.slow
 def test_large_counts_that_a_loop_writes_are_drawn():
     """Sites with numbered names are drawn as one array, of another density than the model's own."""
     k = R.poisson(np.array([40_000.0, 40_300.0])[np.arange(8) % 2])

@@ -123,6 +123,7 @@ def test_the_group_s_logits_are_the_normalised_joint(name):
     assert compared > 10
 
 
+@pytest.mark.slow
 def test_a_loop_gives_the_kernel_of_slices_and_its_draws():
     loop, slices = gb.model(looped_hmm, X).conditional("s"), gb.model(sliced_hmm, X).conditional("s")
     assert loop.kind == slices.kind == "chain"

@@ -289,6 +289,7 @@ def test_what_is_observed_at_a_value_that_latents_make_is_no_datum():
         run.elpd()
 
 
+@pytest.mark.slow
 def test_data_that_no_draw_has_on_the_other_side_of_a_step_are_told_and_refitted():
     """Each datum has one likelihood in all draws, and one of them keeps the end of the step where it is."""
     x = np.array([1.6, 3.17, 3.23, 3.77, 4.6, 5.43, 5.72, 6.71, 6.87, 8.3, 9.67, 9.72], np.float32)

@@ -104,6 +104,7 @@ def test_sites_that_cannot_cross_are_told_with_advice_that_helps():
     assert abs(helped.draws["a"].mean() - 0.5) < 0.06
 
 
+@pytest.mark.slow
 def test_a_verdict_is_kept_with_the_run(model, whole, tmp_path):
     whole.save(tmp_path / "run")
     assert gb.load(tmp_path / "run").verdict == whole.verdict

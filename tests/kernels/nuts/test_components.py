@@ -99,8 +99,11 @@ def test_what_it_leaves_is_what_it_found():
 @pytest.mark.parametrize(
     "fn",
     [
-        *(elements, under_a_weight),
-        *(pytest.param(f, marks=pytest.mark.slow) for f in (two_sites, same_family, of_a_list, vectors)),
+        under_a_weight,
+        *(
+            pytest.param(f, marks=pytest.mark.slow)
+            for f in (elements, two_sites, same_family, of_a_list, vectors)
+        ),
     ],
 )
 def test_every_mode_is_seen_as_often_as_it_weighs(fn):

@@ -114,7 +114,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", CASES)
 def test_draws_agree_with_quadrature(case):
     model, y, density, (low_a, high_a), (low_b, high_b) = CASES[case]

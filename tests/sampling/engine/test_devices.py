@@ -327,5 +327,6 @@ def test_a_plate_is_shared_evenly(monkeypatch, size, devices, parts):
         assert place == resources.choose_shards("auto", "auto", plan)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_double_precision(devices):
     assert devices["chains"]["dtype"] == "float64" and devices["chains"]["fine"]
