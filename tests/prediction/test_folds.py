@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import DataError, OptionError, UnknownNameError
+from gibbsite.prediction.batched import folds
 from helpers.left_out import left_out
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
@@ -244,5 +245,20 @@ def test_units_that_are_left_out_are_of_any_class(times):
     found = run.elpd(kfold=4) if times == 1 else run.elpd(by=of)
     np.testing.assert_allclose(np.asarray(found.elpd_i), exactly_without(y, of), atol=0.12)
     assert not found.doubtful
+    fits = folds.refits(run, [{"y": of != k} for k in range(2)], ["0", "1"])
+    assert {f._plan.schedule_text for f in fits.values()} == {
+        "Interleave(Gibbs z, Conjugate m, Independence [z m]) (*) Conjugate w"
+    }
     found.doubtful = ("fold 0: not converged",)
     assert "not to be relied on: fold 0: not converged" in str(found)
+
+
+@pytest.mark.slow
+def test_refits_are_drawn_by_the_schedule_of_the_run():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    run = gb.model(model, Y).sample(draws=500, chains=2, schedule="Slice mu", seed=0)
+    fits = folds.refits(run, [{"y": np.arange(5) != k} for k in range(2)], ["0", "1"])
+    assert {f._plan.schedule_text for f in fits.values()} == {"Slice mu"}

@@ -230,7 +230,9 @@ class Straight:
             fresh = random.fold_in(key_new, 0)
             splitting = Splitting(moving[0], self.left, self.widths, moving[1], values, draw, fresh)
         run = self._forward(key_new, values, kept, draw, splitting)
-        score = self.logdensity(run.now) - run.total
+        # where it is not known how values come about, nothing is left and nothing entered
+        total = jnp.where(jnp.isnan(run.total), jnp.where(draw, jnp.inf, -jnp.inf), run.total)
+        score = self.logdensity(run.now) - total
         score = jnp.where(jnp.isnan(score), -jnp.inf, score)
         taken = jnp.log(random.uniform(key_accept)) < score - level
         new = run.front

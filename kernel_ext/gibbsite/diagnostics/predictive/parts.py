@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.model.factorials import as_double
-from gibbsite.errors import ModelError
+from gibbsite.errors import ModelError, ScheduleError
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,11 @@ def in_full(part: Part) -> Iterator[tuple[Any, Mapping[str, np.ndarray]]]:
         yield part.plan, part.draws
         return
     with part.model._doubled() as twin:
-        yield twin.plan(part.plan.schedule_text), {n: as_double(v) for n, v in part.draws.items()}
+        try:
+            plan = twin.plan(part.plan.schedule_text)
+        except ScheduleError:  # of kernels that have no text
+            plan = twin.plan()
+        yield plan, {n: as_double(v) for n, v in part.draws.items()}
 
 
 def parts_of(run: Any) -> Sequence[Part]:

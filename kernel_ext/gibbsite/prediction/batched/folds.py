@@ -91,8 +91,8 @@ def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndar
     for site, mask in there.items():
         if values.ndim != 1 or not mask.ndim or mask.shape[0] != len(values):
             raise DataError(
-                f"by: {shown(by)} has shape {values.shape}, and the data of {site!r} {mask.shape}: give a "
-                "value for every row of it"
+                f"by: {shown(by)} has shape {values.shape}, and the data of {site!r} {mask.shape}: give one "
+                f"axis, with a value for every row of these{f', ({mask.shape[0]},)' if mask.ndim else ''}"
             )
         rows = np.broadcast_to(values.reshape(-1, *(1,) * (mask.ndim - 1)), mask.shape)
         found.append(rows[mask])
@@ -158,7 +158,7 @@ def refits(run: Any, counts: list[dict[str, np.ndarray]], names: list[str]) -> d
 
     everything = {n: np.ones_like(c) for n, c in counts[0].items()}
     model = made(origin.args, {**origin.kwargs, COUNTED: everything})
-    if (text := drawn_anew(model)) is not None:
+    if (text := _schedule(model, run)) is not None:
 
         def made(args: tuple, kwargs: Mapping[str, Any], _: Any = None) -> Any:
             return origin.with_data(args, kwargs, fn).with_schedule(text)
@@ -186,18 +186,23 @@ def refits(run: Any, counts: list[dict[str, np.ndarray]], names: list[str]) -> d
     return fits
 
 
-def drawn_anew(model: Any) -> str | None:
-    """The model's schedule and with it a draw from the prior, accepted row by row, of discrete latents and of
-    what goes with them: of rows that are left out the prior has many modes, which draws in turn do not cross.
-    None where no rows are apart."""
+def _schedule(model: Any, run: Any) -> str | None:
+    """What the refits are drawn by, where that is not the model's own choice: the run's schedule; and with it
+    a draw from the prior, accepted row by row, of discrete latents and of what goes with them. Of rows that
+    are left out the prior has many modes, which draws in turn do not cross."""
+    asked = None if run.schedule_text == run.model.schedule().text else run.schedule_text
+    try:
+        updates = model.schedule(asked).updates
+    except ScheduleError:  # masks may leave a kernel without what it needs
+        asked, updates = None, model.schedule().updates
     density = model.density
     own = [n for n in density.latents if n in density.latent_vars and n in model.sites]
     for z in (n for n in own if density.sites[n].discrete):
         like = [n for n in own if density.sites[n].shape == density.sites[z].shape]
-        found = next((s for s in (like, [z]) if len(s) > 1 and rows_apart(density, tuple(s))), None)
+        pairs = [[z, x] for x in like if x != z]
+        found = next((s for s in (like, *pairs) if len(s) > 1 and rows_apart(density, tuple(s))), None)
         if found is None:
             continue
-        updates = model.schedule().updates
         mine = [u for u in updates if {*u.everything} & {*found}]
         text = ", ".join([*map(str, mine), f"Independence [{' '.join(found)}]"])
         text = " (*) ".join([f"Interleave({text})", *(str(u) for u in updates if u not in mine)])
@@ -205,7 +210,7 @@ def drawn_anew(model: Any) -> str | None:
             return model.schedule(text).text
         except ScheduleError:  # what is summed out, or shares sites already, stays as it is
             continue
-    return None
+    return asked
 
 
 def _check_counts(origin: Any, model: Any, counts: Mapping[str, np.ndarray]) -> None:

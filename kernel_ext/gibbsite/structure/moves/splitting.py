@@ -22,8 +22,8 @@ _LEAST = 2.0**-24
 """Of uniform numbers: none is 0, where a normal one would be infinite."""
 SPLITS = 0.25
 """Of moves by which one element comes or goes, which share splits or merges. Where all data have their place
-births are accepted three times as often (500 points of three components, galaxies); splits alone find what is
-hidden in one."""
+births are accepted three to five times as often (500 points of three components, galaxies); splits alone
+find what is hidden in one."""
 WIDTHS = 8
 """Of the normal distributions, from twice the prior's width on, each half as wide as the one before."""
 
