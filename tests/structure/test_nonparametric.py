@@ -35,7 +35,7 @@ def grouped(y: np.ndarray, labels: np.ndarray, noise: float) -> float:
 def test_a_grammar():
     """S → S S | word, words of Normal(1, 1), of which the sum is seen: trees with n words are as many as
     Catalan's numbers, all equally probable."""
-    p, noise, y = 0.3, 0.5, 2.6
+    p, noise, y = 0.2, 0.5, 2.3
 
     def grammar(y):
         def phrase(at):
@@ -49,7 +49,7 @@ def test_a_grammar():
     log = (n - 1) * np.log(p) + n * np.log(1 - p) + stats.norm(n, np.sqrt(n + noise**2)).logpdf(y)
     catalan = gammaln(2 * n - 1) - 2 * gammaln(n) - np.log(n)
     weights = np.exp(log + catalan - logsumexp(log + catalan))
-    run = gibbsite.model(grammar, y).sample(draws=6000, warmup=200, chains=2, seed=0)
+    run = gibbsite.model(grammar, y).sample(draws=700, warmup=50, chains=2, seed=0)
     words = np.zeros(run.structures.index.shape)
     trees = [s for s in run.structures if len(s.given) == 5]
     for i, s in enumerate(run.structures):
@@ -86,7 +86,7 @@ def test_a_restaurant_customer_by_customer():
             logs[rest] = len(sizes) * np.log(alpha) + gammaln(sizes).sum() + grouped(y, labels, noise)
     assert len(logs) == 15
     total = logsumexp(list(logs.values()))
-    run = gibbsite.model(restaurant, y).sample(draws=6000, warmup=200, chains=2, seed=1)
+    run = gibbsite.model(restaurant, y).sample(draws=700, warmup=50, chains=2, seed=0)
     for s in run.structures:
         exact = np.exp(logs[tuple(s.given.values())] - total)
         assert abs(s.probability - exact) < MOST_Z * s.error, (s, exact)

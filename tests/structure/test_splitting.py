@@ -70,7 +70,7 @@ def features(count: np.ndarray, z: dict[str, np.ndarray]) -> dict[str, np.ndarra
 @pytest.mark.parametrize(
     ("sites", "share"),
     [
-        pytest.param("mu tau w", 0.7, id="plates and weights"),
+        pytest.param("mu w", 0.7, id="plates and weights"),
         pytest.param("mu tau", 0.9, id="plates", marks=pytest.mark.slow),
         pytest.param("mu tau h w rows", 0.5, id="all", marks=pytest.mark.slow),
         pytest.param("h w", 0.0, id="births", marks=pytest.mark.slow),
@@ -80,7 +80,8 @@ def features(count: np.ndarray, z: dict[str, np.ndarray]) -> dict[str, np.ndarra
 def test_moves_leave_the_prior_as_it_is(sites, share, monkeypatch):
     """Many draws from it, each moved once: paired differences of what is said of them vanish."""
     monkeypatch.setattr(splitting, "SPLITS", share)
-    names, n = sites.split(), 300_000
+    names = sites.split()
+    n = 300_000 if len(names) != 2 else 100_000
     structured = gibbsite.model(prior, names).structured
     known = [structured.straight((("K", k),)) for k in range(3)]
     assert all(set(s.left) == set(names) for s in known)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.build import parameters_of_function
+from gibbsite.diagnostics.predictive.parts import parts_of
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
@@ -114,7 +115,7 @@ def effects(run: Any, name: str, values: Any = None, *, site: str | None = None,
     if site is not None and site not in found[0].draws:
         raise UnknownNameError("site", site, found[0].draws)
     check_ordered(found[0], site or names[0], "effects")
-    amount = origin is not None and _is_amount(origin, name)
+    amount = origin is not None and any(_is_amount(p.model, name) for p in parts_of(run))
     return Effects(name, chosen_values, found, site or names[0], amount)
 
 
