@@ -24,8 +24,6 @@ _AT_ONCE = 16
 _TOLERANCE = 0.01
 """By how much keeping likelihoods from falling, or ending a sum, may change a log density: 1 % of a
 probability."""
-_MOST_ENTRIES = 2**32
-"""Of the tables of all draws over values that are listed of counts without end: a minute's work."""
 _BESIDE, _SOME = 16, 64
 """Values beside those that were drawn, at the least; draws at which it is asked whether they are enough."""
 
@@ -112,9 +110,6 @@ def _summed(
                 f"{reason}: its pointwise likelihood with them summed out is not computed; "
                 f"log_likelihood=True gives it at their draws"
             )
-        count = int(np.prod(next(iter(draws.values())).shape[:2]))
-        if further is not None and marginal.plan.entries * count > _MOST_ENTRIES:
-            continue
         if further is not None and not _same_further(found, _pointwise(plan, further, sites)[0], plan, draws):
             continue
         values = _evaluated(found, plan, draws)
