@@ -292,3 +292,13 @@ def test_missing_values_of_a_changing_structure_are_told_as_such():
         assert "changes with k" in repr(gb.model(changing, y, y, missing=way))
     with pytest.raises(DataError, match=r"'x' holds 1 NaN .*covariate"):
         gb.model(changing, y, gone)
+
+
+def test_a_datum_alone_is_imputed():
+    def model(y):
+        a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(a, 0.5), obs=y)
+
+    draws = gb.model(model, np.nan, missing="impute").sample(draws=2000, chains=2, seed=0).draws
+    assert draws["y_missing"].shape == (2, 2000, 1)
+    assert abs(np.corrcoef(draws["a"].ravel(), draws["y_missing"].ravel())[0, 1] - 1 / np.sqrt(1.25)) < 0.03

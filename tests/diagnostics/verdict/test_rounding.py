@@ -1,6 +1,7 @@
 """Latents that are known to more figures than single precision has."""
 
 import gibbsite as gb
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -48,3 +49,21 @@ def test_the_diagonal_of_a_correlation_matrix_is_one_but_for_rounding():
     run = gb.model(correlated, y).sample(draws=200, warmup=100, seed=0)
     assert 0 < run.draws["rho"][..., 2, 2].std() < 1e-6
     assert "single precision" not in str(run.verdict)
+
+
+def test_odds_of_counts_too_large_for_their_factorials():
+    """Where conversions changed, with the levels integrated out."""
+
+    def model(n, y, x):
+        t = numpyro.sample("t", dist.DiscreteUniform(1, 3))
+        p = numpyro.sample("p", dist.Beta(1.0, 1.0).expand([2]))
+        m = numpyro.sample("m", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Binomial(n, p[(jnp.arange(4) >= t).astype(int)]), obs=y)
+        numpyro.sample("x", dist.StudentT(5.0, m, 1.0), obs=x)
+
+    for n, told in ((1_000_000, True), (100, False)):
+        y = np.full(4, n // 20)
+        run = gb.model(model, n, y, 0.3).sample(
+            draws=50, warmup=50, seed=0, schedule="Eliminate [t p] > NUTS m"
+        )
+        assert ("does not hold the odds of t" in str(run.verdict)) is told, run.verdict

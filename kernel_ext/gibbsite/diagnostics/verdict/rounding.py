@@ -13,7 +13,7 @@ from gibbsite.storage.draws import label_of
 
 # of a standard deviation: what is rounded this much is spread 2 % too widely
 MOST_LOST = 0.2
-MOST_NATS = 0.1
+MOST_OFF = 0.1
 """Of logarithms of odds: a tenth of an odds."""
 
 
@@ -67,7 +67,7 @@ def _lost_odds(plan: Plan) -> list[Notice]:
     for block in plan.blocks:
         discrete = [n for n in block.eliminated if n in plan.sites and plan.sites[n].discrete]
         others = [n for n in block.eliminated if n not in discrete]
-        if discrete and others and (lost := lost_to_factorials(plan.density)) > MOST_NATS:
+        if discrete and others and (lost := lost_to_factorials(plan.density)) > MOST_OFF:
             return [
                 Notice(
                     f"single precision does not hold the odds of {', '.join(discrete)}: with "

@@ -189,10 +189,7 @@ class IndependenceMetropolis(Metropolis):
             """Of each row, less its prior."""
             ev = density.evaluator({**others, **at}, data)
             total, outside = onto_elements(touched, density.bounds, ev, shape)
-            sites = target.trace(at)
-            for name in at:
-                fn = sites[name]["fn"]
-                total -= (fn.base_dist if isinstance(fn, dist.MaskedDistribution) else fn).log_prob(at[name])
+            total -= sum(target.prior_log_probs(at).values())
             return jnp.where((outside < 0) | jnp.isnan(total), -jnp.inf, jnp.broadcast_to(total, shape))
 
         log_ratio = height(there) - height(z)

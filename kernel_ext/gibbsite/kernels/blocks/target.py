@@ -109,15 +109,16 @@ class Target:
         sites = trace(seed(own_gammas(self.model), key)).get_trace(*self.args, **self.kwargs)
         return {name: sites[name]["value"] for name in z}
 
-    def prior_log_prob(self, z: Values) -> jax.Array:
-        """The block's priors alone, unscaled and unmasked."""
+    def prior_log_probs(self, z: Values) -> dict[str, jax.Array]:
+        """The block's priors alone, unscaled and unmasked: of each draw, `[*batch]` by site."""
         sites = self.trace(z)
-        total = jnp.zeros(())
-        for name in z:
-            fn = sites[name]["fn"]
-            plain = fn.base_dist if isinstance(fn, MaskedDistribution) else fn
-            total = total + jnp.sum(plain.log_prob(sites[name]["value"]))
-        return total
+        plain = {n: sites[n]["fn"] for n in z}
+        plain = {n: f.base_dist if isinstance(f, MaskedDistribution) else f for n, f in plain.items()}
+        return {n: jnp.asarray(f.log_prob(sites[n]["value"])) for n, f in plain.items()}
+
+    def prior_log_prob(self, z: Values) -> jax.Array:
+        """The sum of `prior_log_probs`."""
+        return sum((jnp.sum(p) for p in self.prior_log_probs(z).values()), jnp.zeros(()))
 
     def unconstrain(self, z: Values) -> dict[str, jax.Array]:
         """Continuous values moved to unconstrained space by the supports at `z`; discrete values stay.

@@ -77,7 +77,7 @@ def into_loop(msg: dict[str, Any], handler: Callable[[], Messenger]) -> None:
 
         return looped
 
-    # what a loop starts with may be a function of its own, so that it is known by NumPyro's
+    # which arguments are its functions is told by whose they are: a loop may carry what can be called
     functions = (1, 2) if msg["fn"] is cond_wrapper else (0,)
     msg["args"] = tuple(inside(a) if i in functions else a for i, a in enumerate(msg["args"]))
 
