@@ -60,6 +60,7 @@ else:
     Tape = named_later("gibbsite.tape.tape", "Tape")
 
 # what a model may be asked for is loaded when it is
+capturing = later("gibbsite.inputs.captured")
 checking, conditional = later("gibbsite.checking"), later("gibbsite.conditional")
 elimination, graph, of_runs = (
     later("gibbsite.elimination"),
@@ -407,13 +408,17 @@ class Model(Live):
         """
         return graph.element_blanket(self.density, site, index)
 
-    def schedule(self, text: Any = None, **options: Any) -> "Schedule":
+    def schedule(
+        self, text: Any = None, *, random_scan: bool = False, namespace: Mapping[str, Any] | None = None
+    ) -> "Schedule":
         """Which kernel updates which sites, in which order and why; checked against the model.
 
         `text` is a schedule such as `"Gibbs z (*) NUTS [w mu]"`, a list of `update(…)`, or None for the
-        default policy; options as for `make_schedule`. Raises `ScheduleError` before anything runs.
+        default policy; `namespace` has the values of names that stand for options in it, and `random_scan`
+        makes each sweep's order random. Raises `ScheduleError` before anything runs.
         """
-        return self.execution.schedule(text, **options)
+        options = {"random_scan": True} if random_scan else {}
+        return self.execution.schedule(text, **options, **({"namespace": namespace} if namespace else {}))
 
     def plan(self, schedule: Any = None) -> "Plan":
         """The model and a schedule, ready to run."""
@@ -540,6 +545,9 @@ def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     Where Python asks for the value of a discrete draw (`if`, `range`, the size of a plate), the model is a
     `ChangingModel`, whose chains go between the structures that there are.
 
+    What the function reads beside its arguments (names of the notebook, functions of the user's own) stays
+    what it is now, and arrays are copied: what is changed later changes no model and none of its runs.
+
     Raises `ModelError` where the model cannot be analysed, `DataError` for data that do not fit it, and lets
     exceptions of the model itself pass through.
     """
@@ -554,6 +562,7 @@ def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
         return Model(analysed(fn.fn, found, old, name=name, **options), source)
     if not callable(fn):
         raise ModelError(f"a model is a function with NumPyro statements; got {type(fn).__name__}")
+    fn = capturing.captured(fn)
     try:
         return Model(analysed(fn, args, kwargs, name=name, **options), source)
     except ModelError as error:

@@ -80,8 +80,8 @@ def _tilde_form(signature: Signature, body: str, filename: str) -> Callable[[dic
     _compile(_maker(function, []), body, filename)  # so that errors come before anything runs
 
     def run(namespace: dict[str, Any]) -> Definition:
-        # The notebook's own names win. The rest become cells of a closure: the function's globals stay the
-        # notebook's, where a helper that is defined again is the one that is called.
+        # The notebook's own names win. The rest become cells of a closure: the function's globals are the
+        # notebook's, as these are when the model is made.
         words = sorted({"numpyro"} | {n for n in free & set(vocabulary()) if n not in namespace})
         made: dict[str, Any] = {}
         exec(_compile(_maker(function, words), body, filename), namespace, made)

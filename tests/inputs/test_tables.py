@@ -443,6 +443,35 @@ def test_categories_that_are_numbers_are_no_numbers():
         found = gb.model(model, frame, year=year).density.log_joint({"b": jnp.asarray(0.7)})
         np.testing.assert_allclose(found, exact, rtol=1e-5)
 
+    def later(df):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b * (df["year"] > 2001.5), 1.0), obs=df["y"])
+
+    with pytest.raises(DataError, match=r"codes 0, 1, …, and is compared with 2001.5: numbers have to be"):
+        gb.model(later, frame)
+    assert gb.model(later, frame.astype({"year": int})).observed["y"].shape == (4,)
+    assert gb.model(later, frame.assign(year=pd.Categorical(list("ABBA")))).observed["y"].shape == (4,)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16", "uint32", "uint64", "int32", "int64"])
+@pytest.mark.parametrize("given", [np.asarray, pd.Series, jnp.asarray, lambda x: pd.DataFrame({"x": x})])
+def test_narrow_whole_numbers_do_not_wrap(kind, given):
+    """`-x` of `uint8` was 256 - x, in silence."""
+    x = np.array([1, 2, 100, 127], kind)
+
+    def model(x, y):
+        x = x["x"] if hasattr(x, "columns") else x
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        mean = -x * b + jnp.square(x) + np.prod(np.asarray(x)[:2]) + abs(-x)
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+    if given is jnp.asarray and kind.startswith("uint") and kind not in ("uint8", "uint16"):
+        pytest.skip("JAX's own, which may be a key")
+    density = gb.model(model, given(x), Y[:4]).density
+    wide = x.astype(float)
+    exact = stats.norm(0, 1).logpdf(0.7) + stats.norm(0.3 * wide + wide**2 + 2, 1).logpdf(Y[:4]).sum()
+    np.testing.assert_allclose(density.log_joint({"b": jnp.asarray(0.7)}), exact, rtol=1e-4)
+
 
 MEETING = {
     "one vector": lambda df, s: s[df["one"]] - s[df["other"]],
@@ -505,6 +534,37 @@ def test_rows_of_another_table_are_picked_by_their_own_names():
     alike = rows.assign(county=pd.Categorical(rows.county, counties.county))
     for one, other in ((rows, counties.sort_values("county")), (alike, counties)):
         np.testing.assert_allclose(gb.model(model, one, other).density.log_joint(state), exact, rtol=1e-5)
+
+
+ROWS_OF = {
+    "drawn by": lambda b, c: numpyro.sample("u", dist.Normal(b * c["u"], 0.1)),
+    "made of": lambda b, c: b * c["u"] + numpyro.sample("u", dist.Normal(0, 0.1)),
+}
+
+
+@pytest.mark.parametrize("use", ROWS_OF)
+def test_what_is_made_of_rows_is_picked_by_their_names(use):
+    """A hierarchy in two tables: effects were drawn by other groups' covariates, in silence."""
+    rows = pd.DataFrame({"county": list("XYZXYZXY"), "y": Y[:8]})
+    counties = pd.DataFrame({"county": list("ZXY"), "u": [3.0, 1.0, 2.0]})
+
+    def model(df, c):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("counties", c["county"]):
+            u = ROWS_OF[use](b, c)
+        numpyro.sample("y", dist.Normal(u[df["county"]], 1.0), obs=df["y"])
+
+    with pytest.raises(DataError, match=r"'X' is 0, and row 0 of c is 'Z'"):
+        gb.model(model, rows, counties)
+    assert gb.model(model, rows, counties.sort_values("county")).observed["y"].shape == (8,)
+
+    def apart(df, c):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        u = numpyro.sample("u", dist.Normal(b, 0.1).expand([3]))
+        numpyro.sample("v", dist.Normal(b, 0.1), obs=c["u"])
+        numpyro.sample("y", dist.Normal(u[df["county"]], 1.0), obs=df["y"])
+
+    assert gb.model(apart, rows, counties).observed["y"].shape == (8,)
 
 
 def test_coordinates_in_another_order_are_told():

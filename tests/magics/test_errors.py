@@ -146,6 +146,11 @@ CASES = [
      "u ~ Normal(0, 1)\nx = cond(u > 0, lambda _: numpyro.sample('a', Normal(0, 1)), "
      "lambda _: numpyro.sample('b', Normal(5, 1)), None)\ny ~ Normal(x, 1)", "cond(",
      "Python's `if` of a draw"),
+    ("scan-within-scan", "y", "from numpyro.contrib.control_flow import scan\nm ~ Normal(0, 1)\n"
+     "def inner(c, v):\n    z = numpyro.sample('z', Normal(c, 1))\n"
+     "    numpyro.sample('x', Normal(z, 1), obs=v)\n"
+     "    return z, None\nscan(lambda c, v: scan(inner, c, jnp.stack([v, v])), m, y)", "",
+     "no other `scan` within its steps.*both as one `scan`"),
     ("loop-without-end", "y", "n = 0\nwhile numpyro.sample(f'c[{n}]', Bernoulli(0.5)) >= 0:\n    n += 1", "",
      "more than 200 draws"),
     ("unknown-name", "y", "m ~ N(0, 1)\ny ~ Normal(m, 1)", "N", "did you mean 'Normal'"),

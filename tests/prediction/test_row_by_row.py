@@ -261,3 +261,50 @@ def test_rows_that_are_counted_from_the_first_are_told_where_it_is_another():
     assert "first" not in run.predict(pd.DataFrame({"x": np.arange(2.0, 30.0)})).note
     with pytest.warns(UserWarning, match=r"by how it follows the first, which is the new table's here"):
         run.predict(pd.DataFrame({"x": np.arange(20.0, 30.0)}))
+
+
+def numbered(x, code, z, mean):
+    a = numpyro.sample("a", dist.Normal(0, 2).expand([3]).to_event(1))
+    with numpyro.plate("i", len(x)) as i:
+        numpyro.sample("z", dist.Normal(mean(a, x, code, i), 0.3), obs=z)
+
+
+PLACES = {
+    "position": lambda a, x, code, i: a[0] + a[1] * jnp.arange(len(x)),
+    "of the plate": lambda a, x, code, i: a[0] + a[1] * i,
+    "share": lambda a, x, code, i: a[0] + a[1] * jnp.linspace(0, 1, len(x)),
+    "shifted": lambda a, x, code, i: a[0] + a[1] * jnp.roll(x, 1),
+    "difference": lambda a, x, code, i: a[0] + a[1] * jnp.diff(x, prepend=x[0]),
+    "of Python": lambda a, x, code, i: a[np.unique(np.asarray(code), return_inverse=True)[1]],
+    "of JAX": lambda a, x, code, i: a[jnp.unique(code, return_inverse=True, size=3)[1]],
+    "from the least": lambda a, x, code, i: a[(code - code.min()) // 3],
+}
+SAME_ALONE = {
+    "given": lambda a, x, code, i: a[0] + a[1] * x,
+    "looked up": lambda a, x, code, i: a[jnp.searchsorted(jnp.array([3, 7, 9]), code)],
+    "an effect each": lambda a, x, code, i: a[0] + numpyro.sample("u", dist.Normal(0, 1))[..., i],
+}
+CODED = np.array([3, 7, 9] * 4)
+
+
+def _predicted(mean, x, code):
+    run = gb.model(numbered, np.arange(12.0) ** 1.5, CODED, RNG.normal(size=12), mean=mean)
+    return run.sample(draws=20, warmup=50, chains=1, seed=1).predict(x=x, code=code, z=None)
+
+
+@pytest.mark.parametrize("use", PLACES)
+def test_rows_that_another_place_or_neighbour_makes_others_are_told(use):
+    with pytest.warns(UserWarning, match="its place or on the rows beside it"):
+        _predicted(PLACES[use], np.array([3.0, 9.0]), np.array([9, 9]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("use", SAME_ALONE)
+def test_rows_that_are_the_same_alone_are_not_told(use):
+    _predicted(SAME_ALONE[use], np.array([3.0, 9.0]), np.array([9, 9]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_places_after_the_models_own_rows_are_theirs():
+    x, code = np.arange(14.0) ** 1.5, np.append(CODED, [3, 7])
+    _predicted(PLACES["position"], x, code)

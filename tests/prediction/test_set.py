@@ -220,3 +220,76 @@ def test_what_branches_draw_is_predicted():
     assert abs(run.predict().draws["y"].mean() - mean) < 0.06
     assert np.all(run.predict(do={"a": 3.0}).draws["a"] == 3.0)
     assert run.checks().to_frame().loc["mean(y)"].iloc[0] == pytest.approx(0.2)
+
+
+def test_what_both_branches_observe_is_a_datum():
+    """Their choice between one number and the same was no datum: nothing could be predicted or scored."""
+
+    def either(y):
+        z, a = numpyro.sample("z", dist.Bernoulli(0.3)), numpyro.sample("a", dist.Normal(0.0, 1.0))
+        cond(
+            z == 1,
+            lambda _: numpyro.sample("y", dist.Normal(a, 1.0), obs=y),
+            lambda _: numpyro.sample("y", dist.Normal(-1.0, 0.5), obs=y),
+            None,
+        )
+
+    run = gibbsite.model(either, 0.2).sample(draws=1000, chains=4, seed=0)
+    one, other = 0.3 * stats.norm.pdf(0.2, 0, np.sqrt(2)), 0.7 * stats.norm.pdf(0.2, -1.0, 0.5)
+    assert abs(run.elpd().elpd - np.log(one + other)) < 0.02
+    share = one / (one + other)
+    assert abs(run.predict().draws["y"].mean() - (share * 0.1 - (1 - share))) < 0.08
+
+
+def by_python(y):
+    a, before = numpyro.sample("a", dist.Normal(1.0, 0.1)), 0.0
+    for t in range(len(y)):
+        before = numpyro.sample(f"y{t}", dist.Normal(a * before + 1.0, 0.3), obs=y[t])
+
+
+@pytest.mark.parametrize("gaps", [[nan, nan], [None, None]])
+def test_steps_of_a_loop_in_python_are_drawn_where_they_are_missing(gaps):
+    """A step for each datum: new ones without a value were no number, in silence."""
+    y = [1.0, 1.9, 3.1, 3.9, 5.2, 6.0]
+    run = gibbsite.model(by_python, y).sample(draws=1000, chains=2, seed=0)
+    found, a = run.predict(y=[*y, *gaps]).draws, run.draws["a"]
+    first, second = a * 6 + 1, a * (a * 6 + 1) + 1
+    assert abs((found["y6"] - first).mean()) < 5 * 0.3 / np.sqrt(2000)
+    assert abs((found["y7"] - second).mean()) < 5 * 0.5 / np.sqrt(2000)
+    assert (found["y6"] - first).std() == pytest.approx(0.3, rel=0.1)
+    assert np.corrcoef((found["y6"] - first).ravel(), (found["y7"] - second).ravel())[0, 1] > 0.4
+
+
+def test_outcomes_are_as_many_as_their_rows():
+    def line(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("rows", len(x)):
+            numpyro.sample("y", dist.Normal(b * x, 1.0), obs=y)
+
+    run = gibbsite.model(line, np.arange(4.0), np.arange(4.0)).sample(draws=50, chains=1, seed=0)
+    with pytest.raises(GibbsiteError, match=r"'y' has shape \(2,\) .* \(4,\): give an outcome for every row"):
+        run.predict(y=np.array([1.0, 2.0]))
+    assert run.predict(x=np.arange(2.0), y=np.array([1.0, nan])).draws["y"].shape == (1, 50, 2)
+
+
+def test_probabilities_of_steps():
+    """Of known ones what the run drew, of new ones what they are given the last."""
+
+    def chain(y):
+        mu = jnp.array([0.0, 2.0])
+
+        def step(z, y):
+            z = numpyro.sample("z", dist.Bernoulli(jnp.where(z == 1, 0.9, 0.2)))
+            numpyro.sample("y", dist.Normal(mu[z], 0.8), obs=y)
+            return z, None
+
+        scan(step, 0, y)
+
+    y = np.array([0.0, 0.6, 1.2, 2.1, 1.0])
+    run = gibbsite.model(chain, y).sample(draws=2000, chains=2, seed=0)
+    probs = run.predict(y=np.append(y, [nan, nan])).probs["z"]
+    np.testing.assert_allclose(probs[:5, 1], run.draws["z"].mean((0, 1)), atol=1e-6)
+    last = run.draws["z"][..., 4].mean()
+    after = 0.2 + 0.7 * last
+    np.testing.assert_allclose(probs[5:, 1], [after, 0.2 + 0.7 * after], atol=0.02)
+    np.testing.assert_allclose(probs.sum(-1), 1.0, atol=1e-5)

@@ -3,8 +3,10 @@
 import random
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ModelError
@@ -33,6 +35,34 @@ def test_random_numbers_of_others_are_told():
         (note,) = gb.model(model, 1.0).notes
         assert "others whenever it is run" in note
     assert gb.model(seeded, 1.0).notes == () == gb.model(own, 1.0).notes
+
+
+def test_draws_beside_the_statements_are_told():
+    """`a` was given one number of them for all of a run, in silence."""
+
+    def keyed(y):
+        h = jax.random.normal(numpyro.prng_key())
+        sample("y", dist.Normal(sample("a", dist.Normal(0, 3)) + h, 1), obs=y)
+
+    def hidden(y):
+        with handlers.block(hide=["h"]):
+            h = sample("h", dist.Normal(0, 1))
+        sample("y", dist.Normal(sample("a", dist.Normal(0, 3)) + h, 1), obs=y)
+
+    def features(y):
+        h = jax.random.normal(jax.random.key(3))
+        sample("y", dist.Normal(sample("a", dist.Normal(0, 3)) + h, 1), obs=y)
+
+    def unread(y):
+        numpyro.prng_key()
+        sample("y", dist.Normal(sample("a", dist.Normal(0, 3)), 1), obs=y)
+
+    for model in (keyed, hidden):
+        (note,) = gb.model(model, 1.0).notes
+        assert "one draw stands for the whole run" in note
+    assert gb.model(features, 1.0).notes == () == gb.model(unread, 1.0).notes
+    run = gb.model(keyed, 1.0).sample(draws=400, chains=2, seed=0)
+    assert run.predict().draws["y"].std() > 1.2  # forward, each draw has its own
 
 
 def direction():

@@ -144,8 +144,22 @@ def _branches(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gibb
     )
 
 
+def _nested_loops(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    if "when you use nested scan" not in str(error):
+        return None
+    return made(
+        ModelError,
+        spot,
+        "scan-within-scan",
+        "this is a nested scan, and NumPyro's `scan` knows of no other `scan` within its steps; write the "
+        "inner one as a plate, where its steps need not know of each other, as a loop in Python, or both as "
+        "one `scan` over all steps, with what starts anew chosen by `jnp.where`",
+    )
+
+
 _RULES: tuple[Rule, ...] = (
     _branches,
+    _nested_loops,
     _not_a_distribution,
     _no_sample,
     table_outside,

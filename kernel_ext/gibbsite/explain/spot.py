@@ -55,7 +55,8 @@ def spot_of(error: BaseException) -> Spot | None:
         start, end = _whole(text)
     else:
         start, end = (len(text.encode()[:n].decode(errors="ignore")) for n in (start, end))
-    return Spot(code.co_filename, line, text, start, end, {**frame.f_globals, **frame.f_locals})
+    unread = getattr(frame.f_globals, "live", {})  # of a model's function, whose names are captured
+    return Spot(code.co_filename, line, text, start, end, {**unread, **frame.f_globals, **frame.f_locals})
 
 
 def spot_of_message(error: GibbsiteError) -> Spot | None:

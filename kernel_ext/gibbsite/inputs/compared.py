@@ -136,12 +136,12 @@ def _of_column(other: Any, how: str, name: str, labels: Sequence[str], unit: str
     if not isinstance(other, str):
         text = str(int(other)) if not isinstance(other, _DATES) and float(other).is_integer() else text
         own = isinstance(other, _DATES) or (text in labels and labels.index(text) != other)
-        if not own:
-            return other  # a code
+        if not own and not (other and how not in ("eq", "ne") and _other_numbers(labels)):
+            return other  # a code, or the 0 that JAX compares indices with
         raise DataError(
             f"{name} holds categories ({_some(labels)}), of which the model gets the codes 0, 1, …, and is "
-            f"compared with {text}: with that category, write `{_SAID[how]} {text!r}`; numbers have to be "
-            f"numbers in the table, as with `astype(int)`"
+            f"compared with {text}: {_as_text(how, text, labels)}numbers have to be numbers in the table, as "
+            f"with `astype(int)`"
         ).at(None, "index-of-another-type")
     told = f"{name} holds categories, of which the model gets the codes"
     if text not in labels:
@@ -153,6 +153,18 @@ def _of_column(other: Any, how: str, name: str, labels: Sequence[str], unit: str
             None, "index-of-another-type"
         )
     return code
+
+
+def _as_text(how: str, text: str, labels: Sequence[str]) -> str:
+    return f"with that category, write `{_SAID[how]} {text!r}`; " if text in labels else ""
+
+
+def _other_numbers(labels: Sequence[str]) -> bool:
+    """Whether categories are numbers, and others than their codes."""
+    try:
+        return [float(t) for t in labels] != list(range(len(labels)))
+    except ValueError:
+        return False
 
 
 def _some(labels: Sequence[str]) -> str:

@@ -143,7 +143,9 @@ def as_arrays(value: Any, name: str, known: Known) -> Any:
     if type(value).__module__.partition(".")[0] == "xarray":
         return _from_xarray(value, name, known)
     if isinstance(value, np.ndarray):
-        return _from_numpy(value, name, known)
+        return whole(_from_numpy(value, name, known), value)
+    if isinstance(value, jax.Array):
+        return whole(value)
     to_series: Any = getattr(value, "to_series", None)
     if to_series is not None and type(value).__module__.partition(".")[0] == "pandas":
         value = to_series()  # an index
@@ -163,7 +165,7 @@ def as_arrays(value: Any, name: str, known: Known) -> Any:
             return _table(((c, found[c]) for c in found.columns), name, known)
         if isinstance(found, nw.Series):
             _row_labels(value, name, known)
-            return _column(found, name, known)
+            return whole(_column(found, name, known))
     if isinstance(value, tuple | list) and any(_is_table(v) for v in value):
         kept = [as_arrays(v, f"{name}[{i}]", known) for i, v in enumerate(value)]
         return type(value)(kept) if type(value) in (tuple, list) else value
@@ -172,6 +174,20 @@ def as_arrays(value: Any, name: str, known: Known) -> Any:
     if type(value) is dict:
         return {k: as_arrays(v, f"{name}[{k!r}]", known) for k, v in value.items()}
     return value
+
+
+def whole(value: Any, given: Any = None) -> Any:
+    """An array as a model computes with it: whole numbers of a narrow type, or of one without a sign, in
+    which `-x` or `x * y` would wrap, in a wide one that holds them. Never the array `given` itself, which may
+    be changed later."""
+    dtype = getattr(value, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize < 4:
+        return value.astype(np.int32)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "u" and value.size:  # JAX's own may be keys
+        widest = np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
+        if int(value.max()) <= np.iinfo(widest).max:
+            return value.astype(widest)
+    return value.copy() if value is given else value
 
 
 def levels(column: Any) -> tuple[str, ...]:
@@ -264,7 +280,7 @@ def _table(columns: Iterable[tuple[Hashable, Any]], name: str, known: Known) -> 
             if column in kept or column in refused:
                 kept.pop(column, None)
                 raise DataError(f"{name!r} has several columns {column!r}: give each a name of its own")
-            found = _column(values, called, known) if one else _from_numpy(values, called, known)
+            found = whole(_column(values, called, known) if one else _from_numpy(values, called, known))
             check_range(called, found)
             kept[column] = found
         except DataError as error:

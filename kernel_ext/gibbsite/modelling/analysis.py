@@ -152,6 +152,7 @@ def analysed(
         *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),
         *looked("unread arguments", lambda: unused(called, sampled)),
         *looked("random numbers", lambda: unrepeatable.other_each_time(before, fn, args, named)),
+        *looked("random draws", lambda: unrepeatable.drawn_within(density)),
         *(
             f"{n} is not drawn forward, but by its log density: its draws do not follow that ({why})"
             for n, why in density.doubted.items()

@@ -33,8 +33,8 @@ def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: 
     holds = _holding(density, {v: n for v, n in names.items() if n in labels or "since" in units.get(n, "")})
     picked: dict[Any, str] = {}
     for eqn, source, name in _picks(density, holds, labels):
-        if source in names:
-            _check_rows(density, eqn, names[source], name, labels)
+        for column in _rows_of(density, source, names):
+            _check_rows(density, eqn, column, name, labels)
         key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
         _check_codes(eqn, picked.setdefault(key, name), name, labels)
     for eqn in density.closed.jaxpr.eqns if holds else ():
@@ -92,6 +92,16 @@ _MOVED = MOVES, CONVERTS
 
 def _held(holds: Mapping[Any, str], atom: Any) -> str:
     return "" if isinstance(atom, Literal) else holds.get(atom, "")
+
+
+def _rows_of(density: Density, source: Any, names: Mapping[Any, str]) -> Iterator[str]:
+    """The columns, as long as a vector is, that it is made of, or that the latents in it are drawn by."""
+    size = source.aval.shape[:1]
+    latents = density.maps.latents(source)
+    drawn = [density.outputs["log_prob"][n] for n in latents if density.sites[n].shape[:1] == size]
+    for behind in sorted(density.behind(source, *drawn) & names.keys(), key=lambda v: names[v]):
+        if behind.aval.shape == size:
+            yield names[behind]
 
 
 def _check_rows(

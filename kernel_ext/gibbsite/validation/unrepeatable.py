@@ -8,8 +8,10 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
-from gibbsite.density.model.collect import run_model
+from gibbsite.density.model.collect import SEED, run_model
 from gibbsite.errors import ModelError
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import SEEDS, of_kind
 from gibbsite.validation.words import at_line
 
 
@@ -33,6 +35,18 @@ def other_each_time(
             "this model takes numbers from np.random or Python's random, others whenever it is run: its "
             "draws are of the model that the first of them made. Make such numbers before, and pass them as "
             "an argument, or sample them"
+        )
+
+
+def drawn_within(density: Density) -> Iterator[str]:
+    """A sentence where a model draws by NumPyro's key beside its statements: the same number for every draw
+    of a run."""
+    seeds = [e for e in density.closed.jaxpr.eqns if of_kind(e, SEEDS)]
+    if any(isinstance(e.invars[0], Literal) and int(e.invars[0].val) == SEED for e in seeds):
+        yield (
+            "this model draws random numbers that no run knows of (numpyro.prng_key(), or a `sample` that "
+            "`handlers.block` hides): one draw stands for the whole run. Sample them by statements that are "
+            "seen, or make them before and pass them as an argument"
         )
 
 

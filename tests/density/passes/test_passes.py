@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
+import numpyro.contrib.control_flow
 import numpyro.distributions as dist
 import pytest
 from gibbsite.density.passes.pipeline import PASSES, analysable
@@ -49,6 +50,18 @@ def counted(y):
     numpyro.factor("rows", jax.scipy.special.xlogy(y, rate * (1 + jnp.arange(len(y)))).sum())
 
 
+def branched(y):
+    """One datum in both branches of a `cond`."""
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    z = numpyro.sample("z", dist.Bernoulli(0.3))
+    numpyro.contrib.control_flow.cond(
+        z == 1,
+        lambda _: numpyro.sample("y", dist.Normal(a, 1.0), obs=y),
+        lambda _: numpyro.sample("y", dist.Normal(-1.0, 0.5), obs=y),
+        None,
+    )
+
+
 RNG = np.random.default_rng(0)
 MODELS = {
     **ZOO,
@@ -56,8 +69,18 @@ MODELS = {
     "multiplied": Case(multiplied),
     "matrices": Case(matrices, (RNG.normal(size=(2, 2)), RNG.integers(0, 2, 80))),
     "counted": Case(counted, (np.array([0.0, 1.0, 3.0]),)),
+    "branched": Case(branched, (0.2,)),
 }
-FAST = ("hmm_scan", "gmm_loop", "conditional_branch", "written", "multiplied", "matrices", "counted")
+FAST = (
+    "hmm_scan",
+    "gmm_loop",
+    "conditional_branch",
+    "written",
+    "multiplied",
+    "matrices",
+    "counted",
+    "branched",
+)
 PENALTY = 1e6
 
 

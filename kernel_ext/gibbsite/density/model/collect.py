@@ -224,6 +224,10 @@ class ModelFacts:
     decisions: frozenset[str]
 
 
+SEED = 1_937_203_541
+"""Of the key that NumPyro has when a model is traced: what is drawn by it is of no statement's own."""
+
+
 def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]) -> tuple[dict, dict]:
     """The NumPyro trace of the model at `values`, and the user's line per site.
 
@@ -231,7 +235,7 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
     """
     lines = _Lines()
     model = handlers.substitute(
-        handlers.seed(ScopedScans(_Checked(fn)), jax.random.key(0)), data=dict(values)
+        handlers.seed(ScopedScans(_Checked(fn)), jax.random.key(SEED)), data=dict(values)
     )
     model = handlers.substitute(model, substitute_fn=feasible)
     with handlers_alone, numpyro.validation_enabled(False), lines:

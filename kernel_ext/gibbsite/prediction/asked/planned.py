@@ -1,7 +1,7 @@
 """What is asked of a model → what to do at each of its sites, and a line on what was known and what is
 new."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,6 +73,10 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     sizes = grown_plates(origin, asked)
     data = frozenset(current(origin.density).data)
     density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
+    if more := frozenset(current(density).data) - origin.sites.keys():  # of a loop in Python, one each step
+        data |= more
+        density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
+    _check_lengths(origin, asked, outcomes, density, stood_in)
     # a model that asks whether it has data (`if y is None`) has other statements without them
     instead = density.sites.keys() - origin.sites.keys() if data - density.sites.keys() else set()
     data = data.intersection(density.sites)
@@ -124,12 +128,32 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     ask = Ask(fn, arguments, data, sizes, recipe, anew, ())
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
     named = tuple(n for n in density.sites if n in data or n in instead)
-    beside = () if prior or cut is not None or rest else company(origin, asked, outcomes)
+    moved = any(r.same < r.before for r in rows)
+    beside = () if prior or cut is not None or rest else company(origin, asked, outcomes, moved)
     if cut is None:
         beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
     beside += () if prior else unheard(origin, density, asked, outcomes, places, news)
     stood = frozenset(stood_in)
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, stood, beside)
+
+
+def _check_lengths(
+    origin: Any, asked: Asked, outcomes: Mapping[str, str], density: Density, stood_in: Collection[str]
+) -> None:
+    """Raise `DataError` for outcomes that are not as many as the rows that they are of."""
+    given = leaves_of(origin, asked.values)
+    for leaf in asked.new & outcomes.keys() & given.keys() - set(stood_in):
+        site, shape = density.sites.get(outcomes[leaf]), np.shape(given[leaf])
+        if site is None or site.in_scan or sorted(shape) == sorted(site.shape):
+            continue
+        try:
+            np.broadcast_shapes(shape, site.shape)
+        except ValueError as problem:
+            raise DataError(
+                f"{leaf!r} has shape {shape} in the new data, and {site.name!r}, whose values it is, "
+                f"{site.shape}: give an outcome for every row, missing (NaN) where it is not known, and what "
+                "else there is of other rows"
+            ) from problem
 
 
 def _instead(origin: Any, otherwise: str) -> str:

@@ -6,7 +6,7 @@ column of texts (`np.unique`, `pd.factorize`, dummies), and those of another tab
 tells.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,10 @@ _SOME, _FEW = 0.25, 4
 _INSTEAD = "standardise before the model and not within, by hand or by `model.centred`"
 
 
-def company(origin: Any, asked: Asked, outcomes: Mapping[str, str]) -> tuple[str, ...]:
-    """What to know of new data whose rows do not stand for themselves, a sentence each. Raises `DataError`
-    where a column is set for all rows of the model's own data that a number of all of them is taken off."""
+def company(origin: Any, asked: Asked, outcomes: Mapping[str, str], moved: bool = True) -> tuple[str, ...]:
+    """What to know of new data whose rows do not stand for themselves, a sentence each; `moved` says that the
+    model's own rows are not the first of them, in their order. Raises `DataError` where a column is set for
+    all rows of the model's own data that a number of all of them is taken off."""
     before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
     other = {n for n, v in now.items() if n in before and not _same(before[n], v)}
     if not other:
@@ -64,6 +65,12 @@ def company(origin: Any, asked: Asked, outcomes: Mapping[str, str]) -> tuple[str
         )
     if numbered := [n for n in numbered_by_python(origin) if n in other]:
         found.append(_numbered(numbered))
+    if not found and moved and depends_on_others(origin):
+        found.append(
+            "what the model makes of a row depends on its place or on the rows beside it (jnp.arange, a lag, "
+            "codes that it numbers itself), and those are others in the new table: have such numbers as "
+            "columns, computed before the model"
+        )
     return tuple(found)
 
 
@@ -186,6 +193,53 @@ def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> dict[str, boo
     return density.cache["pooled by python"]
 
 
+def depends_on_others(origin: Any) -> bool:
+    """Whether some of the model's own rows, in a table of themselves, have other parameters of data than
+    among all; False also where the model cannot run with so few."""
+    density = origin.density
+    if "rows of their own" not in density.cache:
+        density.cache["rows of their own"] = _alone(origin)
+    return density.cache["rows of their own"]
+
+
+def _alone(origin: Any) -> bool:
+    density, bound = origin.density, bound_arguments(origin)
+    sites = _by_rows(density)
+    state = random_state(density) if sites else None
+    lengths = {density.sites[n].shape[0] for n in sites}
+    if state is None or len(lengths) != 1:
+        return False
+    (size,) = lengths
+    places, own = places_of(origin, bound), {n: np.asarray(v) for n, v in state.items()}
+    columns = {n: np.asarray(v) for n, v in leaves_of(origin, bound).items() if np.shape(v)[:1] == (size,)}
+    among = _by_name(density, sites, state, list(density.arguments.arrays))
+    for rows in _few_rows(columns.values(), size):
+        values = dict(bound)
+        for name, column in columns.items():
+            head = name.partition("[")[0]
+            values[head] = placed(values[head], places[name], column[rows])
+        args, kwargs = call_of(origin, values)
+        try:
+            few = build_density(origin.fn, args, kwargs)
+            part = {n: own[n] if own[n].shape == few.sites[n].shape else own[n][rows] for n in few.latents}
+            if any(v.shape != few.sites[n].shape for n, v in part.items()):
+                continue
+            alone = _by_name(few, sites, part, list(few.arguments.arrays))
+        except (GibbsiteError, ValueError, TypeError, IndexError, KeyError):
+            continue
+        pairs = [(v[rows], alone[n]) for n, v in among.items() if n in alone]
+        if not all(np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True) for a, b in pairs):
+            return True
+    return False
+
+
+def _few_rows(columns: Iterable[np.ndarray], size: int) -> Iterator[list[int]]:
+    """The last row before one in the middle, and of columns of whole numbers those of the largest."""
+    yield [size - 1, size // 2]
+    for codes in [c for c in columns if c.ndim == 1 and c.dtype.kind in "iu"][:_FEW]:
+        yield np.flatnonzero(codes == codes.max())[::-1][:2].tolist()
+
+
 def _by_rows(density: Density) -> list[str]:
     """The sites of data with a row for each of a vector of values."""
     sites = [n for n in current(density).data if n in density.sites]
@@ -195,10 +249,16 @@ def _by_rows(density: Density) -> list[str]:
 
 def _parameters(density: Density, sites: Any, state: Any, arrays: Any) -> list[np.ndarray]:
     """Of each parameter of the sites that has a value for every row, these."""
+    return list(_by_name(density, sites, state, arrays).values())
+
+
+def _by_name(density: Density, sites: Any, state: Any, arrays: Any) -> dict[tuple[str, str], np.ndarray]:
+    """The same, by the names of the site and the parameter."""
     ev = density.evaluator(state, tuple(arrays))
-    atoms = [(a, density.sites[n].shape[0]) for n in sites for a in density.outputs["parameters"][n].values()]
-    found = [(np.asarray(ev.full(a)), rows) for a, rows in atoms]
-    return [v for v, rows in found if v.ndim and v.shape[0] == rows]
+    found = {
+        (n, p): np.asarray(ev.full(a)) for n in sites for p, a in density.outputs["parameters"][n].items()
+    }
+    return {k: v for k, v in found.items() if v.ndim and v.shape[0] == density.sites[k[0]].shape[0]}
 
 
 def _changed(before: np.ndarray, now: np.ndarray, row: int) -> float:

@@ -83,7 +83,7 @@ class Forward(Messenger):
         self.probs: dict[str, Any] = {}
         self._means: dict[str, Any] = {}
         self.weight: Any = jnp.zeros(())
-        self._loops = 0
+        self._loops, self._asked = 0, 0
 
     def _key(self, name: str) -> Any:
         """A key of the site's own: alternatives of one model draw the same at what they share."""
@@ -103,6 +103,9 @@ class Forward(Messenger):
                 msg["kwargs"]["substitute_stack"].append(("substitute", self._given_at_step))
             prefix = prefix_within(self)
             into_loop(msg, lambda: _Looped(self, prefix))
+        elif msg["type"] == "prng_key" and msg["value"] is None:
+            self._asked += 1
+            msg["value"] = self._key(f"key {self._asked}")
         elif msg["type"] == "deterministic" and name in self.recipe.fixed:
             msg["value"] = jnp.broadcast_to(self.held[name], jnp.shape(msg["value"]))
         elif msg["type"] == "sample" and not msg.get("_control_flow_done"):
@@ -141,7 +144,6 @@ class Forward(Messenger):
             return
         sample_shape = msg["kwargs"].get("sample_shape", ())
         part, key = recipe.parts.get(name), self._key(name)
-        self._probabilities(name, fn)
         if name in recipe.seen:
             known = recipe.seen[name]
             msg["value"] = conditional_draw(fn, key, jnp.asarray(msg["infer"][DATA]), known)
@@ -166,6 +168,7 @@ class Forward(Messenger):
         if name in recipe.doubted:
             lost = jnp.isnan(msg["fn"].log_prob(value)).any() | _of_no_numbers(msg["fn"])
             self.weight += jnp.where(lost, jnp.nan, 0.0)
+        self._probabilities(name, fn, value)
         msg["value"] = value
 
     def _given_at_step(self, site: dict[str, Any]) -> Any:
@@ -187,8 +190,9 @@ class Forward(Messenger):
         batch = there.all(axis=tuple(range(there.ndim - fn.event_dim, there.ndim)))
         self.weight += jnp.sum(jnp.where(batch, fn.log_prob(value), 0.0))
 
-    def _probabilities(self, name: str, fn: Any) -> None:
-        """Of the values 0, 1, … of a discrete site, from its distribution at this draw (Rao-Blackwell)."""
+    def _probabilities(self, name: str, fn: Any, value: Any) -> None:
+        """Of the values 0, 1, … of a discrete site, from its distribution at this draw (Rao-Blackwell); of
+        known elements, whose distribution is another given the data, whether they are `value`."""
         if not getattr(fn.support, "is_discrete", False) or fn.event_dim:
             return
         base = base_distribution(fn)
@@ -199,8 +203,12 @@ class Forward(Messenger):
         except (NotImplementedError, ValueError, TypeError):
             return  # bounds that differ from element to element list no values
         flat = support.reshape(support.shape[0], *(1,) * len(fn.batch_shape))
-        if support.shape[0] <= self.recipe.widest:
-            self.probs[name] = jnp.moveaxis(jnp.exp(fn.log_prob(flat)), 0, -1)
+        if support.shape[0] > self.recipe.widest:
+            return
+        found = jnp.exp(fn.log_prob(flat))
+        if name in self.recipe.parts:
+            found = jnp.where(self.recipe.parts[name].known, jnp.asarray(value) == flat, found)
+        self.probs[name] = jnp.moveaxis(found, 0, -1)
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         """Note what was drawn; the model may go on with what was given instead."""
@@ -209,8 +217,11 @@ class Forward(Messenger):
         self.out[msg["name"]] = self._means.get(msg["name"], msg["value"])
         if msg["type"] == "sample" and not msg.get("_control_flow_done"):
             go_on(msg, self.recipe)
-        elif msg["type"] == "sample" and msg["name"] in self.recipe.given:
-            self._weigh(msg["name"], msg["fn"], msg["value"])
+        elif msg["type"] == "sample":  # of a loop, whose distributions come with an axis of steps
+            if msg["name"] in self.recipe.given:
+                self._weigh(msg["name"], msg["fn"], msg["value"])
+            elif msg["name"] not in self.recipe.known | self.recipe.fixed:
+                self._probabilities(msg["name"], msg["fn"], msg["value"])
 
 
 def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:

@@ -81,6 +81,7 @@ MATRIX = _names(
 """On batches of matrices: an element of the output may depend on all of its own matrix."""
 FACTORS, SOLVES, CONTRACTS = _names("cholesky"), _names("triangular_solve"), _names("dot_general")
 GATHERS, SCATTERS = _names("gather"), _names("scatter")
+SEEDS = _names("random_seed")
 COMBINES = {f"scatter-{by}": by for by in ("add", "sub", "mul", "min", "max")}
 """What a scatter makes of an element that is there and one that comes; `SCATTERS` put the new one there."""
 LOGARITHMS = _names("log")

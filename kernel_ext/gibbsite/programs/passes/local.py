@@ -13,12 +13,13 @@ from jax import lax
 from gibbsite.programs.jaxpr.compat import (
     ClosedJaxpr,
     JaxprEqn,
+    Literal,
     Var,
     closed_call_body,
     only_by_its_own_slope,
     platform_default,
 )
-from gibbsite.programs.jaxpr.primitives import BARRIERS, GATHERS, PADS, SCATTERS, STACKS, of_kind
+from gibbsite.programs.jaxpr.primitives import BARRIERS, BRANCHES, GATHERS, PADS, SCATTERS, STACKS, of_kind
 from gibbsite.programs.passes.descan import descan
 from gibbsite.programs.passes.replaced import jaxpr_of_parts, traced
 
@@ -222,6 +223,46 @@ def one_each(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
     return traced(lambda *xs: [lax.optimization_barrier(x) for x in xs], eqn.invars)
 
 
+def shared(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
+    """A choice between branches that give the same for some of its outputs, as `cond` around what is observed
+    at one datum: those are handed on, and no choice."""
+    if not of_kind(eqn, BRANCHES):
+        return None
+    branches = eqn.params["branches"]
+    alike = [_given_by_all(branches, i) for i in range(len(eqn.outvars))]
+    if all(a is None for a in alike):
+        return None
+    operands = [Var(a.aval) for a in eqn.invars]
+    fresh = [Var(v.aval) for v in eqn.outvars]
+    outs = [
+        v if a is None else a if isinstance(a, Literal) else operands[1 + a]
+        for v, a in zip(fresh, alike, strict=True)
+    ]
+    rest = [i for i, a in enumerate(alike) if a is None]
+    params = {**eqn.params, "branches": tuple(_only(b, rest) for b in branches)}
+    made = [eqn.replace(invars=operands, outvars=[fresh[i] for i in rest], params=params)] if rest else []
+    return ClosedJaxpr(jaxpr_of_parts([], operands, outs, made), [])
+
+
+def _given_by_all(branches: Any, output: int) -> Any:
+    """The literal, or the place of the operand, that is the output of every branch; None for others."""
+    found = [b.jaxpr.outvars[output] for b in branches]
+    first = found[0]
+    if isinstance(first, Literal):
+        same = all(isinstance(a, Literal) and np.array_equal(a.val, first.val) for a in found)
+        return first if same and all(a.aval == first.aval for a in found) else None
+    places = [
+        b.jaxpr.invars.index(a) if a in b.jaxpr.invars else None for a, b in zip(found, branches, strict=True)
+    ]
+    return places[0] if len(set(places)) == 1 else None
+
+
+def _only(branch: ClosedJaxpr, outputs: list[int]) -> ClosedJaxpr:
+    jaxpr = branch.jaxpr
+    kept = [jaxpr.outvars[i] for i in outputs]
+    return ClosedJaxpr(jaxpr_of_parts(jaxpr.constvars, jaxpr.invars, kept, jaxpr.eqns), branch.consts)
+
+
 class Known(Protocol):
     """What is known of the operands of an equation when a program is rewritten."""
 
@@ -251,5 +292,6 @@ LOCAL = (
     Local("fill", "gathers that fill become gathers in bounds and a choice", in_bounds),
     Local("scatter", "values written at places that no latent decides become joins or choices", written),
     Local("pad", "paddings become joins", padded),
+    Local("shared", "what all branches of a choice give alike is no choice", shared),
     Local("barriers", "barriers of several arrays become barriers of one", one_each),
 )
