@@ -57,6 +57,23 @@ def test_questions_are_asked_of_the_model_as_it_was(restored):
     assert np.array_equal(again.draws["a"], run.draws["a"])
 
 
+def test_models_of_a_loop_are_its_own(restored):
+    """Their elpd were all of the last one's power, and the comparison named another than the best."""
+    x = np.linspace(-1, 2, 30)
+    y = 2 * x**2 + 0.3 * np.random.default_rng(0).normal(size=30)
+    runs = {}
+    for power in (1, 2, 3):
+        globals()["POWER"] = power
+
+        def curve(x, y):
+            a, s = numpyro.sample("a", dist.Normal(0, 5)), numpyro.sample("s", dist.HalfNormal(2))
+            numpyro.sample("y", dist.Normal(a * x**POWER, s), obs=y)  # noqa: F821
+
+        runs[power] = gb.model(curve, x, y).sample(draws=300, chains=2, seed=0)
+    elpds = {power: run.elpd().elpd for power, run in runs.items()}
+    assert max(elpds, key=elpds.__getitem__) == 2 and elpds[2] - elpds[1] > 10 < elpds[2] - elpds[3]
+
+
 def test_what_a_model_changes_is_its_users_own():
     calls, count, seen = [], 0, {}
 

@@ -1,5 +1,7 @@
 """Whole numbers of the data in what a model computes of them: as large as they are, or refused."""
 
+import warnings
+
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import DataError
+from scipy import stats
 
 USES = {
     "square": lambda x: x**2,
@@ -90,3 +93,48 @@ def test_an_index_that_is_computed_below_zero_is_told():
         run.predict(pd.DataFrame({"year": [2020, 2018]}))
     early = gb.model(yearly, d=d.assign(year=[2018, 2019, 2020, 2020]))
     assert any("is -1 at [0]" in told for told in early.notes)
+
+
+def pairs_of():
+    k = numpyro.sample("k", dist.Binomial(100_000, 0.5))
+    numpyro.sample("y", dist.Normal(k * (k - 1) / 2 / 1e9, 0.01), obs=1.25)
+
+
+def pairs_in_decimals():
+    k = 1.0 * numpyro.sample("k", dist.Binomial(100_000, 0.5))
+    numpyro.sample("y", dist.Normal(k * (k - 1) / 2 / 1e9, 0.01), obs=1.25)
+
+
+def few_of():
+    k = numpyro.sample("k", dist.Poisson(40.0))
+    numpyro.sample("y", dist.Normal(k * (k - 1) / 2, 30.0), obs=700.0)
+
+
+def test_whole_numbers_of_latents_that_begin_again_are_told():
+    """`k` stopped where its square is 2^31, "converged"."""
+    run = gb.model(pairs_of).sample(draws=200, chains=2, seed=0)
+    assert not run.verdict.ok and "whole numbers of k come to 2.14" in str(run.verdict)
+    exact = stats.binom.logpmf(np.arange(100_001), 100_000, 0.5)
+    k = np.arange(100_001.0)
+    exact = exact + stats.norm.logpdf(1.25, k * (k - 1) / 2e9, 0.01)
+    weights = np.exp(exact - exact.max()) / np.exp(exact - exact.max()).sum()
+    run = gb.model(pairs_in_decimals).sample(draws=1000, chains=4, seed=0)
+    assert run.verdict.ok
+    assert abs(run.draws["k"].mean() - weights @ k) < 5 * 124 / np.sqrt(1000)
+    assert gb.model(few_of).sample(draws=500, chains=4, seed=0).verdict.ok
+
+
+def test_counts_that_are_cut_where_they_are_drawn_are_told():
+    def counts(e, y):
+        rate = numpyro.sample("rate", dist.Gamma(1, 1e-6))
+        with numpyro.plate("rows", len(e)):
+            numpyro.sample("y", dist.Poisson(rate * e), obs=y)
+
+    y = np.random.default_rng(0).poisson(1e6, 20)
+    run = gb.model(counts, np.ones(20), y).sample(draws=100, chains=1, seed=0)
+    with pytest.warns(UserWarning, match="y comes to 2147483647, where NumPyro's whole numbers end"):
+        found = run.predict(e=np.array([1.0, 1e4]), y=None)
+    np.testing.assert_allclose(found.expected["y"].mean((0, 1)), [1e6, 1e10], rtol=1e-2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run.predict(e=np.array([1.0, 100.0]), y=None)

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -224,11 +224,23 @@ def _result(
         now = {n: _cut(v, n, plan, origin) for n, v in now.items()}
         return _grouped(now, known, plan)
 
+    plan = replace(plan, beside=(*plan.beside, *_cut_short(arrays)))
     note = told(origin, asked, held, plan, prior, worth, words)
     for told_beside in plan.beside:
-        warnings.warn(told_beside, stacklevel=4)
+        warnings.warn(told_beside, stacklevel=5)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
     return Prediction(arrays, probs, note, facts, known, expected)
+
+
+def _cut_short(arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """A sentence for each site of counts that are larger than whole numbers are drawn."""
+    for name, values in arrays.items():
+        if values.dtype.kind == "i" and (values == np.iinfo(values.dtype).max).any():
+            yield (
+                f"{name} comes to {np.iinfo(values.dtype).max}, where NumPyro's whole numbers end: larger "
+                "ones are cut there. Their means are in `.expected`; in double precision (JAX_ENABLE_X64=1) "
+                "they go on"
+            )
 
 
 def _check_missing(origin: Any, held: Held) -> None:

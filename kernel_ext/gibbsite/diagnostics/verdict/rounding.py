@@ -10,6 +10,7 @@ from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import label_of
+from gibbsite.validation.whole_numbers import wrapped
 
 # of a standard deviation: what is rounded this much is spread 2 % too widely
 MOST_LOST = 0.2
@@ -41,7 +42,7 @@ def rounding_notices(plan: Plan, found: Mapping[int, Rounding], moments: Moments
     """Of blocks, by their number, whose draws lose too much to rounding, and of latents that are known to
     more figures than single precision has."""
     told = {s for i, rounding in found.items() if rounding.typical > MOST_LOST for s in plan.blocks[i].sites}
-    out = [*_few_figures(plan, moments, told), *_lost_odds(plan)]
+    out = [*_few_figures(plan, moments, told), *_lost_odds(plan), *_wrapped(plan, moments)]
     for i, rounding in found.items():
         if rounding.typical <= MOST_LOST:
             continue
@@ -77,6 +78,33 @@ def _lost_odds(plan: Plan) -> list[Notice]:
                     f"precision (JAX_ENABLE_X64=1)",
                     "precision",
                     tuple(discrete),
+                )
+            ]
+    return []
+
+
+def _wrapped(plan: Plan, moments: Moments) -> list[Notice]:
+    """Of whole numbers that are made of discrete sites, and larger than their type holds around the draws."""
+    if plan.density is None:
+        return []
+    sites, state = plan.density.sites, {}
+    for name, m in moments.sites.items():
+        if name in sites and sites[name].role == "latent" and len(m.elements) == m.size:
+            mean, sd = (v.reshape(sites[name].shape) for v in m.mean_and_sd())
+            state[name] = mean, np.nan_to_num(sd)
+    for by in (0, 3, -3):
+        at = {n: (mean + by * sd).astype(sites[n].dtype) for n, (mean, sd) in state.items()}
+        if (found := wrapped(plan.density, at)) is not None:
+            place, beyond, names = found
+            names = tuple(n for n in names if sites[n].discrete) or names
+            return [
+                Notice(
+                    f"whole numbers of {', '.join(names)} come to {beyond:.4g}{place}, which their type does "
+                    f"not hold: they begin again at its other end, and the density is another there",
+                    f"compute with decimal numbers, as in `1.0 * {names[0]}`, or in double precision "
+                    f"(JAX_ENABLE_X64=1)",
+                    "precision",
+                    names,
                 )
             ]
     return []
