@@ -188,6 +188,9 @@ def test_names_that_files_and_trees_spell_otherwise(tmp_path):
     for name in names:
         np.testing.assert_array_equal(back.draws[name], run.draws[name])
         np.testing.assert_array_equal(tree[name.replace("/", ".")].values, run.draws[name])
+    table = run.summary()
+    assert set(table.index) == {n.replace("/", ".") for n in names}
+    np.testing.assert_allclose(table["mean"]["chain"], run.draws["chain"].mean(), rtol=1e-5)
 
 
 def test_dimensions_that_are_called_as_no_dimension_can_be():

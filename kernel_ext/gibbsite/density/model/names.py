@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from gibbsite.errors import ModelError
 from gibbsite.ground.arguments import shown
 
-_AXES = frozenset({"chain", "draw"})
 _MOST = 200
 _SCOPED = re.compile(r"[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*(?:/[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*)*")
 
@@ -39,8 +38,6 @@ def checked_name(name: str, what: str) -> str:
         why = "it is nothing but dots and slashes"
     elif "/" in name and not _SCOPED.fullmatch(name):
         why = "a slash separates scopes, as in 'arm/mu', and nothing else"
-    elif name in _AXES:
-        why = "of the draws of a run, that is what an axis is called"
     elif len(name) > _MOST:
         why = f"it has {len(name)} characters; {_MOST} are enough"
     if why is None:

@@ -27,6 +27,10 @@ def summary_of(
     """ArviZ's summary of `tree`, whose discrete sites of many elements, and others of thousands, have only
     those at the flat indices `worst`, in that order (`partly`: the worst of some), unless `options` names
     variables or dimensions. Raises as `Run.summary`."""
+    if axes := [n for n in ("chain", "draw") if _drawn_as(tree, n)]:
+        found = summary_of(_spelt(tree, axes), worst, partly, options)
+        found.index = found.index.map(lambda n: n[:-1] if n[:-1] in axes else n)
+        return found
     known_options = [n for n in inspect.signature(arviz.summary).parameters if n != "data"]
     for name in options:
         if name not in known_options:
@@ -47,6 +51,19 @@ def summary_of(
     # who asks for digits, or for another form, has what was asked for
     plain = options.get("round_to") is not None or options.get("fmt", "wide") != "wide"
     return found if plain else _table()(found).told(shortened)
+
+
+def _drawn_as(tree: Any, axis: str) -> bool:
+    """Whether a site is called as an axis of all draws is, of which xarray makes no variable."""
+    posterior = tree["posterior"]
+    return axis in posterior.coords and posterior.coords[axis].ndim > 1
+
+
+def _spelt(tree: Any, axes: Collection[str]) -> Any:
+    """The tree with such sites as variables of another name."""
+    posterior = tree["posterior"].to_dataset()
+    values = {f"{n}_": (posterior.coords[n].dims, posterior.coords[n].values) for n in axes}
+    return type(tree).from_dict({"posterior": posterior.drop_vars(list(axes)).assign(values)})
 
 
 def _in_double(tree: Any, options: Mapping[str, Any]) -> Any:
