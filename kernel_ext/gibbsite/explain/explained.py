@@ -157,8 +157,22 @@ def _nested_loops(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> 
     )
 
 
+def _beyond_whole_numbers(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+    found = re.search(r"Got <class 'int'> with value (-?\d+)", str(error))
+    if not isinstance(error, OverflowError) or found is None:
+        return None
+    return made(
+        DataError,
+        spot,
+        "whole-numbers",
+        f"the whole number {found[1]} is larger than JAX's whole numbers hold; make a decimal number of it, "
+        "as in `1.0 * n`",
+    )
+
+
 _RULES: tuple[Rule, ...] = (
     _branches,
+    _beyond_whole_numbers,
     _nested_loops,
     _not_a_distribution,
     _no_sample,

@@ -293,7 +293,7 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
     if dtype.is_numeric() or dtype == nw.Boolean:
         if column.null_count() and not dtype.is_float():
             column = column.cast(nw.Float64)  # NaN is how a missing number is written
-        found = np.asarray(column.to_numpy())
+        found = np.array(column.to_numpy())  # and no view of what may be changed later
         return found.astype(float) if found.dtype.kind == "O" else found  # decimals of a database
     if dtype in (nw.Categorical, nw.Enum):
         order = [str(v) for v in _categories(column)]
@@ -336,11 +336,34 @@ def _row_labels(series: Any, name: str, known: Known) -> None:
     if type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1:
         known.numbered[name] = len(index)
         return
+    texts = _as_texts(index)
+    if len(set(texts)) == len(texts):
+        known.labels[f"index of {name}"] = texts
+
+
+def _as_texts(index: Any) -> tuple[str, ...]:
     texts = tuple(map(str, index))
     if all(t.endswith(" 00:00:00") for t in texts):  # days
         texts = tuple(t.removesuffix(" 00:00:00") for t in texts)
-    if len(set(texts)) == len(texts):
-        known.labels[f"index of {name}"] = texts
+    return texts
+
+
+def in_order_of(value: Any, count: int, labels: Mapping[str, tuple[str, ...]], source: Any = None) -> Any:
+    """A series of pandas whose labels are those of the rows it is asked for, in another order, in theirs; all
+    else as it is. The rows are those of `source`, where that is a table of as many, or else have `labels`, or
+    are numbered."""
+    index = getattr(value, "index", None)
+    if index is None or callable(index) or len(index) != count:
+        return value
+    own = getattr(source, "index", None)
+    found = [_as_texts(own)] if own is not None and not callable(own) and len(own) == count else []
+    found += [t for n, t in labels.items() if n.startswith("index of ") and len(t) == count]
+    rows = next(iter(found), tuple(map(str, range(count))))
+    texts = _as_texts(index)
+    if texts == rows or len({*texts}) < count or {*texts} != {*rows}:
+        return value
+    places = {t: i for i, t in enumerate(texts)}
+    return value.iloc[[places[t] for t in rows]]
 
 
 def order_notes(known: Known) -> tuple[str, ...]:

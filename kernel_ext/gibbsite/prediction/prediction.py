@@ -30,7 +30,7 @@ class Facts:
     and `labels` per axis of every site; `observed` the data that replicates stand beside; `constants` the
     arguments, by name, for expressions, and `categories` what their codes mean; `nominal` how many values
     those outcomes have that are of categories without order; `pairs` tells predictions apart whose draws
-    belong together."""
+    belong together; `rows` are labels of tables' rows, where `source` is none."""
 
     model_name: str
     group: str
@@ -44,6 +44,7 @@ class Facts:
     pairs: Any = None
     source: Any = None
     seed: int = 0
+    rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Prediction(Shown):

@@ -53,11 +53,12 @@ def predict(
 
     def one(part: Part, seed: int) -> Prediction:
         own = part.model
-        asked, held = held_of(own, asked_of(own, table, dict(arguments or {})), do, given)
-        plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given)
-        leading = next(iter(part.draws.values())).shape[:2]
-        flat = ungrouped(part.plan, part.draws)
-        return _result(own, asked, held, plan, flat, leading, wanted, seed, id(run), folder)
+        with own.density.surroundings.carried():
+            asked, held = held_of(own, asked_of(own, table, dict(arguments or {})), do, given)
+            plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given)
+            leading = next(iter(part.draws.values())).shape[:2]
+            flat = ungrouped(part.plan, part.draws)
+            return _result(own, asked, held, plan, flat, leading, wanted, seed, id(run), folder)
 
     parts = parts_of(run)
     if parts[0].there is None:
@@ -295,6 +296,16 @@ def _grouped(
     return arrays
 
 
+def with_groups(
+    groups: Mapping[str, tuple[str, ...]], values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Values by site, and of indexed ones `y[0]`, `y[1]`, … under one name, too."""
+    whole = {
+        g: np.stack([np.asarray(values[m]) for m in ms]) for g, ms in groups.items() if {*ms} <= {*values}
+    }
+    return {**values, **whole}
+
+
 def _resampled(weights: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
     """Which draws to take in proportion to the likelihood of what is given (likelihood weighting, Fung and
     Chang 1990; drawn systematically, Kitagawa 1996), and how many draws they are worth (Kong 1992)."""
@@ -388,7 +399,7 @@ def _facts(
     outcomes = tuple(n for n in outcomes if n in arrays)
     same = not asked.new and not held.words
     group = "prior_predictive" if prior else "posterior_predictive" if same else "predictions"
-    observed = origin.observed if group != "predictions" else {}
+    observed = with_groups(origin.density.groups, origin.observed) if group != "predictions" else {}
     observed = {
         n: np.asarray(v) for n, v in observed.items() if n in arrays and np.shape(v) == arrays[n].shape[2:]
     }
@@ -400,7 +411,7 @@ def _facts(
     told |= {site: asked.labels[n] for n, site in outcomes_of(origin).items() if n in asked.labels}
     return Facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
-        None if held.given else pairs, asked.source, pairs[1],
+        None if held.given else pairs, asked.source, pairs[1], asked.labels,
     )  # fmt: skip
 
 

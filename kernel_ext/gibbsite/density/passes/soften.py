@@ -38,6 +38,7 @@ def softened(density: "Density") -> "Density":
         density,
         arguments=arguments,
         cache={},
+        deviances=None,  # numbers as small as these are not rounded
         **program.analysed(density.latent_vars, notes_in(density.cache)),
     )
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.density.known_elements import equations_behind
+from gibbsite.diagnostics.predictive.likelihood import members_of
 from gibbsite.diagnostics.predictive.probabilities import all_latents, density_of
 from gibbsite.elimination.pointwise import likelihood_of
 from gibbsite.plans.schedule.plan import Plan
@@ -37,6 +38,22 @@ def bounding(
     or by a step, where they are as likely in all draws and far less beyond, and the others are not. Sites
     that are `gone`, integrated out, are not drawn with any datum."""
     density = density_of(plan)
+    members = {n: members_of(plan, density, n) for n in density.outputs["observed"]}
+    members = {n: found for n, found in members.items() if data.keys() >= {*found}}
+    given = data
+    data = {n: data[n] if of == (n,) else np.stack([data[m] for m in of]) for n, of in members.items()}
+    found = _bounding(plan, density, draws, data, gone)
+    each = {m: found[n] if of == (n,) else found[n][i] for n, of in members.items() for i, m in enumerate(of)}
+    return {n: each.get(n, np.zeros(np.shape(v), bool)) for n, v in given.items()}
+
+
+def _bounding(
+    plan: Plan,
+    density: Density,
+    draws: Mapping[str, np.ndarray],
+    data: Mapping[str, np.ndarray],
+    gone: Collection[str],
+) -> dict[str, Any]:
     moving = [t for t in density.bounds if t.origin in data and t.shape == np.shape(data[t.origin])]
     out = {n: np.zeros(np.shape(v), bool) for n, v in data.items()}
     shapes = {n: density.outputs["log_prob"][n].aval.shape for n in data}

@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.finite.window import lowest
@@ -17,8 +16,8 @@ from gibbsite.diagnostics.predictive.probabilities import all_latents, density_o
 from gibbsite.elimination import CHANGED, Own, Pointwise, TableMarginal, marginal_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.jaxpr.compat import Literal, side_by_side
-from gibbsite.programs.jaxpr.compiling import for_once, lowered
+from gibbsite.programs.evaluation.pieces import in_pieces
+from gibbsite.programs.jaxpr.compat import Literal
 
 _AT_ONCE = 16
 _TOLERANCE = 0.01
@@ -74,7 +73,7 @@ def without_labels(
         found = Likelihood(log_likelihood(plan, kwargs, draws, seed), (), (), given)
     values, integrated, given = dict(found.values), [], [*found.given]
     for name in _data(plan, density):
-        own, members = Own(density, name, states), _members(plan, density, name)
+        own, members = Own(density, name, states), members_of(plan, density, name)
         if not own.sites or labelled & {*members}:
             given += (*own.sites, *own.given)
             continue
@@ -120,7 +119,7 @@ def _summed(
                 f"than single precision holds; log_likelihood=True gives them at their draws"
             )
             continue
-        names = {n: _members(plan, marginal.density, n) for n in values}
+        names = {n: members_of(plan, marginal.density, n) for n in values}
         gone = marginal.sites
         given = [
             _read_by(plan, density, m, () if n in found.unread else gone) for n in names for m in names[n]
@@ -200,10 +199,10 @@ def _with_ends(density: Density, counts: Mapping[str, int], states: Mapping[str,
 def _data(plan: Plan, density: Density) -> list[str]:
     """The observed sites of a density that are data, as it names them."""
     named = density.outputs["observed"]
-    return [n for n in named if all(m in plan.observed for m in _members(plan, density, n))]
+    return [n for n in named if all(m in plan.observed for m in members_of(plan, density, n))]
 
 
-def _members(plan: Plan, density: Density, name: str) -> tuple[str, ...]:
+def members_of(plan: Plan, density: Density, name: str) -> tuple[str, ...]:
     """The model's own sites behind one of a density, which may have them as one array."""
     groups = {} if plan.origin is None or name in plan.origin.sites else plan.origin.density.groups
     return density.members.get(name) or groups.get(name, (name,))
@@ -211,7 +210,7 @@ def _members(plan: Plan, density: Density, name: str) -> tuple[str, ...]:
 
 def _read_by(plan: Plan, density: Density, name: str, gone: tuple[str, ...]) -> list[str]:
     """The discrete latents that an observed site reads, as the density names them, but for those gone."""
-    owner = next((n for n in density.sites if name in _members(plan, density, n)), name)
+    owner = next((n for n in density.sites if name in members_of(plan, density, n)), name)
     atom = density.outputs["log_prob"][owner]
     read = () if isinstance(atom, Literal) else density.maps.latents(atom)
     return [n for n in density.latents if n in read and density.sites[n].discrete and n not in gone]
@@ -221,12 +220,8 @@ def _evaluated(
     found: Callable[[Any, Any], Any], plan: Plan, draws: Mapping[str, np.ndarray], at_once: int = _AT_ONCE
 ) -> dict[str, np.ndarray]:
     data = tuple(plan.inputs["data"])
-    states = {n: jnp.asarray(v) for n, v in all_latents(plan, draws).items()}
-
-    def all_draws(states: Any, data: Any) -> Any:
-        return side_by_side(lambda s: found(s, data), states, at_once)
-
+    states = all_latents(plan, draws)
     shape = next(iter(draws.values())).shape[:2]
     numbers = shape[0] * shape[1] * sum(np.size(v) for v in plan.observed.values())
-    out = for_once(lowered(all_draws, states, data), (states, data), numbers)(states, data)
-    return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
+    out = in_pieces(found, states, data, at_once, "likelihoods", numbers)
+    return {n: v.reshape(*shape, *v.shape[1:]) for n, v in out.items()}

@@ -35,7 +35,8 @@ def in_full(part: Part) -> Iterator[tuple[Any, Mapping[str, np.ndarray]]]:
     """A part's plan and draws for what asks for log densities with their constants: within, those of the same
     model in double precision, where single precision does not hold the constants of its data."""
     if not part.model._constants_lost:
-        yield part.plan, part.draws
+        with part.model.density.surroundings.carried():
+            yield part.plan, part.draws
         return
     with part.model._doubled() as twin:
         try:

@@ -13,8 +13,7 @@ from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.tails import in_tails
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.jaxpr.compat import side_by_side
-from gibbsite.programs.jaxpr.compiling import for_once, lowered
+from gibbsite.programs.evaluation.pieces import in_pieces
 from gibbsite.storage.draws import empty_like
 
 _AT_ONCE = 64
@@ -38,7 +37,7 @@ def _latent(plan: Plan, name: str) -> bool:
 
 
 def _at_draws(
-    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], fn: Any, seed: int
+    plan: Plan, kwargs: Mapping[str, Any], draws: Mapping[str, np.ndarray], fn: Any, seed: int, what: str
 ) -> dict[str, np.ndarray]:
     """`fn(key, values, kwargs)` at every draw; data are an argument of the program, which is that of all data
     of their shapes."""
@@ -54,14 +53,14 @@ def _at_draws(
     shape = next(iter(draws.values())).shape[:2]
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])
 
-    def all_draws(keys: Any, values: Any, given: Any) -> Any:
-        return side_by_side(lambda kv: fn(*kv, given), (keys, values), _AT_ONCE)
-
     numbers = len(keys) * sum(np.size(v) for v in plan.observed.values())
-    with handlers_alone:
-        program = lowered(all_draws, keys, flat, kwargs)
-    out = for_once(program, (keys, flat, kwargs), numbers)(keys, flat, kwargs)
-    return {n: np.asarray(v).reshape(*shape, *v.shape[1:]) for n, v in out.items()}
+
+    def one(row: Any, given: Any) -> Any:
+        key, values = row
+        return fn(jax.random.wrap_key_data(key), values, given)
+
+    out = in_pieces(one, (jax.random.key_data(keys), flat), kwargs, _AT_ONCE, what, numbers, handlers_alone)
+    return {n: v.reshape(*shape, *v.shape[1:]) for n, v in out.items()}
 
 
 class _as_observed(Messenger):
@@ -93,7 +92,7 @@ def posterior_predictive(
         traced = handlers.trace(handlers.seed(model, key)).get_trace(**given)
         return {n: traced[n]["value"] for n in plan.observed if n in traced}
 
-    return _at_draws(plan, kwargs, draws, one, seed)
+    return _at_draws(plan, kwargs, draws, one, seed, "replicates")
 
 
 def log_likelihood(
@@ -109,4 +108,4 @@ def log_likelihood(
         sites = ((n, traced[n]) for n in plan.observed if n in traced)
         return {n: (1 if s["scale"] is None else s["scale"]) * s["fn"].log_prob(s["value"]) for n, s in sites}
 
-    return _at_draws(plan, kwargs, draws, one, seed)
+    return _at_draws(plan, kwargs, draws, one, seed, "likelihoods")

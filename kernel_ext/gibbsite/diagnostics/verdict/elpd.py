@@ -107,7 +107,10 @@ def _at_ends(
 ) -> np.ndarray:
     """Which data alone keep latents that are not integrated out within their support, in the order of the
     sites."""
-    found = [bounding(p.plan, p.draws, there, names) for p, names in zip(parts, gone, strict=True)]
+    found = []
+    for part, names in zip(parts, gone, strict=True):
+        with part.model.density.surroundings.carried():
+            found.append(bounding(part.plan, part.draws, there, names))
     return np.concatenate([np.any([f[n] for f in found], 0)[mask] for n, mask in there.items()])
 
 

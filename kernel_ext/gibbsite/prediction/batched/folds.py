@@ -19,6 +19,7 @@ from gibbsite.errors import DataError, ModelError, OptionError, ScheduleError, U
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
+from gibbsite.inputs.tables import in_order_of
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.blocks.metropolis import rows_apart
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
@@ -86,6 +87,8 @@ def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndar
         if name is None:
             raise UnknownNameError("argument or column", by, leaves)
         values, told = leaves[name], model.labels.get(name)
+    if (count := len(values) if np.ndim(values) else 0) and not isinstance(by, str):
+        values = in_order_of(values, count, model.labels)
     values = np.asarray(values)
     found = []
     for site, mask in there.items():

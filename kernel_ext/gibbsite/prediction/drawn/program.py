@@ -1,7 +1,5 @@
 """A recipe at every draw: compiled once for shapes, run in chunks of draws, within a bound of memory."""
 
-import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -17,18 +15,18 @@ from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.arguments import Arguments
 from gibbsite.errors import StoreError
+from gibbsite.ground.telling import Telling
 from gibbsite.inputs.table import ANEW
 from gibbsite.prediction.drawn.asking import Asking
 from gibbsite.prediction.drawn.forward import Forward, Recipe
 from gibbsite.programs.jaxpr.compat import side_by_side
-from gibbsite.programs.jaxpr.compiling import for_once, lowered
+from gibbsite.programs.jaxpr.compiling import Repeated, lowered
 
 MOST_BYTES = 2 * 2**30
 """What the draws of one prediction may take in memory, unless their number is asked for: beyond it they are
 thinned."""
 _AT_ONCE = 32 * 2**20  # bytes of results that are computed side by side: what stays in a processor's caches
 _CHUNK = 256 * 2**20  # bytes of results per call of the program: what is held twice for a moment
-_A_MOMENT = 2.0  # seconds
 _WIDEST = 16
 """Draws side by side: at 500 rows 16 take the time of 64, and compile in three fifths of theirs; one by one
 they take the least at 10 000 rows, and a third more at 500."""
@@ -119,15 +117,6 @@ def in_files(folder: Path) -> Callable[[str, tuple[int, ...], Any], np.ndarray]:
     return made
 
 
-def _tell(done: int, count: int, began: float, told: bool) -> bool:
-    """How far it is, on one line where somebody sits before it, of what takes longer than a moment."""
-    long = time.monotonic() - began > _A_MOMENT and done < count
-    if sys.stderr.isatty() and (long or told):
-        end = "" if done < count else "\n"
-        print(f"\rpredictions at {done} of {count} draws", end=end, file=sys.stderr, flush=True)
-    return told or long
-
-
 def drawn(
     ask: Ask,
     keys: Any,
@@ -147,7 +136,7 @@ def drawn(
     first: dict[str, np.ndarray] = {}
     sums: dict[str, np.ndarray] = {}
     weights = np.zeros(count)
-    began, told = time.monotonic(), False
+    telling = Telling("predictions", count)
     for start in range(0, count, chunk):
         stop = min(start + chunk, count)
         take = np.minimum(
@@ -156,8 +145,8 @@ def drawn(
         part = {n: v[take] for n, v in values.items()}
         arguments = keys[take], part, dict(held), ask.arguments.arrays
         if where not in kept:
-            kept[where] = for_once(lowered(fn, *arguments), arguments, numbers=chunk * each // 4)
-        out, probs, weight = kept[where](*arguments)
+            kept[where] = Repeated(lowered(fn, *arguments), arguments, numbers=chunk * each // 4)
+        out, probs, weight = kept[where](*arguments, left=-(-(count - stop) // chunk))
         n = stop - start
         for name, v in out.items():
             array = np.asarray(v)
@@ -171,7 +160,7 @@ def drawn(
         for name, v in probs.items():
             sums[name] = sums.get(name, 0.0) + np.asarray(v)[:n].sum(axis=0, dtype=float)
         weights[start:stop] = np.asarray(weight)[:n]
-        told = _tell(stop, count, began, told)
+        telling.at(stop)
     return Drawn(first, {n: v / count for n, v in sums.items()}, weights)
 
 

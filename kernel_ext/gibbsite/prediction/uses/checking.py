@@ -34,7 +34,7 @@ from gibbsite.ground.lazy_import import later, named_later
 from gibbsite.prediction.frame import frame_of
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.contrasting import groups_of
-from gibbsite.prediction.verbs import predict, predict_prior
+from gibbsite.prediction.verbs import predict, predict_prior, with_groups
 from gibbsite.sampling.derived.derived import Derived
 from gibbsite.sampling.derived.expression import Shape
 from gibbsite.sampling.derived.interval import chosen
@@ -81,6 +81,9 @@ def _band(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where distribution functions of `count` uniform numbers lie: at `x` from `low` to `high`. Simulated in
     half a second for a thousand, and the same for all of that number: a live view asks again and again."""
     even = np.arange(count) / max(count, 1)
+    if count < 2:  # of which ArviZ simulates nothing
+        ends = np.array([0.0, 1.0])
+        return ends, np.zeros(2), np.ones(2)
     x, _, low, high = ecdf_utils.ecdf_pit(even, _BAND, _SIMULATED, rng=np.random.default_rng(seed))
     return x, low, high
 
@@ -272,7 +275,7 @@ def checks(
         raise UnknownNameError("observed site", name, names)
     there = np.isfinite(np.asarray(seen[name], float))
     if run is not None:
-        counts = scored(run).get(name)
+        counts = with_groups(model.density.groups, scored(run)).get(name)
         there &= counts if counts is not None and counts.shape == there.shape else True
     data = np.asarray(seen[name])[there]
     kind, gone = _kind(model, name, data)
@@ -333,13 +336,15 @@ def _flat(draws: np.ndarray) -> np.ndarray:
 
 def _kind(model: Any, name: str, data: np.ndarray) -> tuple[str, Any]:
     """What the outcome can be; and of what is censored, which ends were seen."""
-    family = model.density.sites[name].fn_name
+    members = model.density.groups.get(name, (name,))
+    family = model.density.sites[members[0]].fn_name
     if "Censored" in family:
         with handlers_alone, numpyro.validation_enabled(False):
             traced = handlers.trace(handlers.seed(model.fn, jax.random.key(0))).get_trace(
                 *model.args, **model.kwargs
             )
-        return CENSORED, ~np.asarray(base_distribution(traced[name]["fn"]).censored, bool)
+        gone = [~np.asarray(base_distribution(traced[m]["fn"]).censored, bool) for m in members]
+        return CENSORED, gone[0] if members == (name,) else np.stack(gone)
     if data.dtype.kind not in "iub":
         return CONTINUOUS, None
     if "Categorical" in family or "Ordered" in family:

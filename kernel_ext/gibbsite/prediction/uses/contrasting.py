@@ -7,6 +7,7 @@ import numpy as np
 
 from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
+from gibbsite.inputs.tables import in_order_of
 from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
@@ -108,7 +109,8 @@ def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.nda
         values = np.asarray(prediction.facts.constants[by])
         told = prediction.facts.categories.get(by)
     else:
-        values, told = np.asarray(by), None
+        facts = prediction.facts
+        values, told = np.asarray(in_order_of(by, rows, facts.rows, facts.source)), None
     if values.ndim != 1 or len(values) != rows:
         raise DataError(f"by: {shown(by)} has shape {values.shape}, and there are {rows} rows")
     found = {v: np.flatnonzero(values == v) for v in np.unique(values)}

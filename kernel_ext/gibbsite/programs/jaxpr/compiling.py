@@ -122,8 +122,33 @@ def once(fn: Callable[..., Any], *arguments: Any) -> Any:
 def for_once(program: Any, arguments: Any, numbers: int = 0) -> Any:
     """Compile a `jax.stages.Lowered` that runs once, on these arguments: quickly, unless these are long or it
     computes more `numbers` than a few."""
+    return compiled(program, quickly=_is_short(arguments, numbers), on=arguments)
+
+
+def _is_short(arguments: Any, numbers: int) -> bool:
+    """Whether it takes less to compute something once, unoptimised, than to optimise it."""
     most = max([numbers, *map(np.size, jax.tree.leaves(arguments))])
-    return compiled(program, quickly=most <= _FEW and jax.default_backend() == "cpu", on=arguments)
+    return most <= _FEW and jax.default_backend() == "cpu"
+
+
+class Repeated:
+    """A `jax.stages.Lowered` that runs some times on such `arguments`: compiled as `for_once`, and properly
+    as soon as what is left would take longer than that."""
+
+    def __init__(self, program: Any, arguments: Any, numbers: int = 0):
+        self._lowered, self._on = program, arguments
+        began = time.monotonic()
+        self._program = for_once(program, arguments, numbers)
+        self._compiling, self._quick = time.monotonic() - began, _is_short(arguments, numbers)
+
+    def __call__(self, *arguments: Any, left: int = 0) -> Any:
+        """Its results, of which `left` more will be asked for."""
+        began = time.monotonic()
+        out = jax.block_until_ready(self._program(*arguments))
+        # unoptimised programs take two to ten times as long; optimising takes some twice what compiling took
+        if self._quick and left * (time.monotonic() - began) > 4 * self._compiling:
+            self._program, self._quick = compiled(self._lowered, on=self._on), False
+        return out
 
 
 class Quick:
