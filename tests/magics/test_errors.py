@@ -152,7 +152,7 @@ CASES = [
      "    return z, None\nscan(lambda c, v: scan(inner, c, jnp.stack([v, v])), m, y)", "",
      "no other `scan` within its steps.*both as one `scan`"),
     ("whole-numbers", "y", "z ~ Bernoulli(0.5)\ny ~ Normal(z * 10_000_000_000, 1)", "",
-     "the whole number 10000000000 is larger"),
+     "hole number 10000000000 is larger"),
     ("loop-without-end", "y", "n = 0\nwhile numpyro.sample(f'c[{n}]', Bernoulli(0.5)) >= 0:\n    n += 1", "",
      "more than 200 draws"),
     ("unknown-name", "y", "m ~ N(0, 1)\ny ~ Normal(m, 1)", "N", "did you mean 'Normal'"),

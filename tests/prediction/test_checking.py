@@ -91,6 +91,65 @@ def test_every_plot_can_be_had_of_each_group(run):
         run.checks().plot(each="pit")
 
 
+def test_series_of_the_rows_in_another_order_go_by_their_labels():
+    """They went by place, and groups were of other rows, in silence."""
+    for frame in (FRAME, FRAME.set_index(pd.Index([f"r{k}" for k in range(N)]))):
+        run = gb.model(line, frame).sample(draws=100, warmup=100, chains=2)
+        other = frame.sample(frac=1, random_state=3)
+        for town in ("Ada", "Box"):
+            seen = run.checks(by=other.town).of(town).to_frame().loc["mean(y)", "seen"]
+            assert seen == pytest.approx(frame[frame.town == town].y.mean(), rel=1e-5)
+        assert run.elpd(by=other.town).elpd == run.elpd(by=frame.town).elpd
+        moved = run.predict(do={"x": other.x}).expected["y"]
+        np.testing.assert_allclose(moved, run.predict().expected["y"], rtol=1e-5)
+        given = pd.Series([9.0] + [np.nan] * (N - 1), index=frame.index[::-1])
+        with pytest.warns(UserWarning, match="worth"):
+            found = run.predict(frame[["x"]], given={"y": given}).draws["y"]
+        assert (found[..., -1] == 9.0).all() and not (found[..., 0] == 9.0).any()
+        several = gb.contrast(run.predict(do={"x": frame.x + (frame.town == "Ada")}), run.predict())
+        table = several.to_frame(by=other.town)
+        assert abs(table.loc["Box", "mean"]) < 1e-6 < 0.5 < table.loc["Ada", "mean"]
+
+
+def by_element(y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    for i in range(len(y)):
+        numpyro.sample(f"y[{i}]", dist.Normal(a, 1), obs=y[i])
+
+
+def at_once(y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(a, 1), obs=y)
+
+
+def test_data_of_a_loop_are_checked_and_scored_as_one():
+    """`y[i] ~ …` in a loop: elpd ended in a `KeyError`, and there was nothing to check."""
+    y = np.array([0.1, 0.2, 0.3, 0.9, -1.0, 2.0])
+    one, other = (gb.model(m, y).sample(draws=1000, chains=2, seed=0) for m in (by_element, at_once))
+    assert one.elpd().elpd == pytest.approx(other.elpd().elpd, abs=0.05)
+    assert list(one.elpd().pareto_k["datum"].values) == [f"y[{i}]" for i in range(6)]
+    assert one.elpd(kfold=3).elpd == pytest.approx(other.elpd(kfold=3).elpd, abs=0.1)
+    mine, theirs = one.checks(), other.checks()
+    np.testing.assert_allclose(mine.data, theirs.data)
+    np.testing.assert_allclose(mine.to_frame()["seen"], theirs.to_frame()["seen"])
+    assert mine.weights is not None and len(mine.pareto_k) == 6
+    assert set(mine.plots) == set(theirs.plots)
+    part = one.checks(by=np.array(list("aabbcc"))).of("b").to_frame()
+    assert part.loc["mean(y)", "seen"] == pytest.approx(0.6)
+
+
+def test_a_single_datum_is_checked(tmp_path):
+    def two():
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(a, 1), obs=0.3)
+        numpyro.sample("z", dist.Normal(a, 1), obs=0.4)
+
+    run = gb.model(two).sample(draws=200, chains=2, seed=0)
+    assert run.checks("z").plot() is not None
+    run.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").exists()
+
+
 def test_what_cannot_be_checked(run):
     for wrong, error in (
         ({"site": "z"}, UnknownNameError),

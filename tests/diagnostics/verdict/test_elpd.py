@@ -7,7 +7,15 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.diagnostics.verdict.elpd import _loo, _mcse, convergence_rate, relative_efficiency
+from gibbsite.diagnostics.verdict import elpd
+from gibbsite.diagnostics.verdict.elpd import (
+    _adds,
+    _loo,
+    _of_sum,
+    convergence_rate,
+    elpd_of,
+    relative_efficiency,
+)
 from gibbsite.errors import ModelError
 from helpers.left_out import left_out
 from numpyro import handlers
@@ -71,8 +79,8 @@ def test_the_error_of_heavy_tails_is_told():
             found = _loo(flat, 1.0)
             off = abs(float(found.elpd) - truth)
             k = np.asarray(found.pareto_k, float)
-            beyond.append(off > 2 * _mcse(found.log_weights, flat, k, 1.0)[0])
-            naive.append(off > 2 * _mcse(found.log_weights, flat, np.zeros(1), 1.0)[0])
+            beyond.append(off > 2 * _adds(found.log_weights, flat, k, 1.0)[0])
+            naive.append(off > 2 * _adds(found.log_weights, flat, np.zeros(1), 1.0)[0])
     assert np.mean(beyond) < 0.11 < 0.15 < np.mean(naive)  # .05 and its error of 180, and a little
 
 
@@ -269,13 +277,38 @@ def test_draws_that_turn_about_their_mean_do_not_make_the_error_small():
         reff = relative_efficiency({"mean": mean})
         flat = stats.norm.logpdf(y, mean, 1)
         each = _loo(flat, reff)
-        one, together = _mcse(each.log_weights, flat, np.asarray(each.pareto_k, float), reff)
+        one, sums = _adds(each.log_weights, flat, np.asarray(each.pareto_k, float), reff)
+        together = _of_sum(sums, reff)
         found.append(float(each.elpd))
         told.append(together)
         by_mean.append(np.sqrt(np.sum(one**2)))
     spread = np.std(found)
     assert np.median(told) == pytest.approx(spread, rel=0.4)  # 60 seeds know a spread to a tenth
     assert np.median(by_mean) < 0.6 * spread
+
+
+def test_many_data_are_taken_piece_by_piece(monkeypatch):
+    """All at once a hundred thousand data took more memory than there was."""
+    x = np.random.default_rng(3).normal(size=(3, 30))
+
+    def model(x, there):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with handlers.mask(mask=there):
+            numpyro.sample("y", dist.Normal(mu, 1.0), obs=x)
+        numpyro.sample("z", dist.StudentT(4, mu, 1.0), obs=x[0])
+
+    there = np.arange(90).reshape(3, 30) % 4 > 0
+    run = gb.model(model, x, there).sample(draws=500, chains=2, seed=0)
+    whole = elpd_of(run)
+    monkeypatch.setattr(elpd, "_NUMBERS", 30_000)
+    monkeypatch.setattr(elpd, "_PIECE", 7_000)
+    found = elpd_of(run)
+    for name in ("elpd_i", "pareto_k", "mcse_i"):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-9)
+    for name in ("elpd", "se", "p", "mcse", "n_data_points", "warning"):
+        assert getattr(found, name) == pytest.approx(getattr(whole, name), rel=1e-9)
+    assert found.log_weights is None and whole.log_weights is not None
+    assert run.checks("z").weights is None and "that the posterior has seen" in run.checks("z").note
 
 
 def test_what_is_observed_at_a_value_that_latents_make_is_no_datum():

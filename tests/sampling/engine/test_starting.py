@@ -286,6 +286,20 @@ def test_tables_of_a_softened_density_agree_with_the_density_where_it_is_defined
     assert jax.numpy.isclose(hard[0], 0)
 
 
+def test_starts_beside_large_counts_are_repaired():
+    """Tables of large counts are of another form, which knew of no penalty: a raw error at the start."""
+
+    def contacts():
+        i = numpyro.sample("i", dist.Binomial(100_000, 0.4))
+        b = numpyro.sample("b", dist.Gamma(20.0, 20.0))
+        numpyro.sample("y", dist.Poisson(i * (100_000 - i) * b / 100_000), obs=24_000)
+
+    m = gb.model(contacts)
+    soft = softened(m.density)
+    assert m.density.in_deviances is not m.density and soft.in_deviances is soft
+    assert m.sample(draws=10, warmup=10, chains=2).draws["b"].shape == (2, 10)
+
+
 def rounded(y):
     m = numpyro.sample("m", dist.Normal(0, 5))
     s = numpyro.sample("s", dist.HalfNormal(3))

@@ -1,7 +1,7 @@
 """How well a run's posterior predicts what it has not seen: by ArviZ."""
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -16,6 +16,7 @@ from gibbsite.diagnostics.predictive.parts import Part, in_full, joined, parts_o
 from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.errors import ModelError
 from gibbsite.ground.lazy_import import later
+from gibbsite.ground.telling import Telling
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 
 xr, az, results = (
@@ -23,6 +24,8 @@ xr, az, results = (
 )
 
 _NAME = "all"
+_NUMBERS, _PIECE = 40_000_000, 10_000_000
+"""Log likelihoods that ArviZ smooths at once, at some 80 bytes each; and of more so many at a time."""
 _LEAST_TAIL = 5
 _LEAST_DRAWS = 25
 """A fifth of the draws is the tail, and fewer than five are none (Vehtari et al. 2024)."""
@@ -64,13 +67,9 @@ def elpd_of(run: Any) -> Any:
         raise ModelError(
             "other data are observed in some structures than in others: elpd is of one at a time"
         )
-    flat = _columns(joined(parts, [e.values for e in each]), there)
-    if not flat.shape[-1]:
+    if not any(mask.any() for mask in there.values()):
         raise ModelError(f"the run of {run.model_name!r} lacks observed sites that count: all are masked out")
-    plain = _loo(flat, reff := relative_efficiency(run.draws))
-    out = results.ELPDData(**{f.name: getattr(plain, f.name) for f in fields(plain)})
-    out.mcse_i, out.mcse = _mcse(out.log_weights, flat, np.asarray(out.pareto_k, float), reff)
-    out.reff = reff
+    out = _estimated(joined(parts, [e.values for e in each]), there, relative_efficiency(run.draws))
     ends = _at_ends(parts, there, [e.integrated for e in each])
     out.pareto_k = np.where(ends, np.inf, np.asarray(out.pareto_k, float))
     names = observation_names(run)
@@ -119,7 +118,7 @@ def given_all(run: Any, elpd: Any) -> Any:
     same draws."""
     parts = parts_of(run)
     values = [_told(log_likelihood, p, run.settings.seed) for p in parts]
-    return _loo(_columns(joined(parts, values), scored(run)), elpd.reff)
+    return _estimated(joined(parts, values), scored(run), elpd.reff)
 
 
 def _data(run: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -176,10 +175,47 @@ def difference(first: Any, second: Any) -> tuple[float, float]:
     return float(each.sum()), float(np.sqrt(len(each) * np.var(each)))  # as ArviZ has it
 
 
-def _columns(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray]) -> np.ndarray:
-    """`[chain, draw, datum]`, in double precision."""
-    kept = [np.asarray(values[n], float)[:, :, mask] for n, mask in there.items()]
-    return np.concatenate([v.reshape(*v.shape[:2], -1) for v in kept], axis=2)
+def _estimated(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray], reff: float) -> Any:
+    """The result for the log likelihoods `[chain, draw, *shape]` of the data that are `there`, with the
+    errors that come of the draws; of many data piece by piece, without the weights of every draw."""
+    found, errors, together = [], [], 0.0
+    for flat in _columns(values, there):
+        found.append(_loo(flat, reff))
+        shapes = np.asarray(found[-1].pareto_k, float)
+        each, sums = _adds(found[-1].log_weights, flat, shapes, reff)
+        errors.append(each)
+        together = together + sums
+        if flat.shape[-1] < sum(int(m.sum()) for m in there.values()):
+            found[-1].log_weights = None
+    out = results.ELPDData(**{f.name: getattr(found[0], f.name) for f in fields(found[0])})
+    if len(found) > 1:
+        whole = {n: np.concatenate([getattr(f, n).values for f in found]) for n in ("elpd_i", "pareto_k")}
+        out.elpd_i, out.pareto_k = (xr.DataArray(v, dims="datum") for v in whole.values())
+        out.elpd, out.p = float(whole["elpd_i"].sum()), sum(f.p for f in found)
+        out.n_data_points = len(whole["elpd_i"])
+        out.se = float(np.sqrt(out.n_data_points * np.var(whole["elpd_i"])))
+        out.warning = any(f.warning for f in found)
+    out.mcse_i, out.mcse, out.reff = np.concatenate(errors), _of_sum(np.asarray(together), reff), reff
+    return out
+
+
+def _columns(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
+    """`[chain, draw, datum]`, in double precision: of all data, or of some after each other where ArviZ would
+    take gigabytes."""
+    shape = next(iter(values.values())).shape[:2]
+    rows = {n: values[n].reshape(*shape, -1) for n in there}
+    kept = {n: np.flatnonzero(mask) for n, mask in there.items()}
+    draws, data = shape[0] * shape[1], sum(map(len, kept.values()))
+    if draws * data <= _NUMBERS:
+        yield np.concatenate([np.asarray(rows[n][:, :, at], float) for n, at in kept.items()], axis=2)
+        return
+    done, most, telling = 0, max(1, _PIECE // draws), Telling("leave-one-out", data, "data")
+    for name, at in kept.items():
+        for start in range(0, len(at), most):
+            telling.at(done)
+            done += len(at[start : start + most])
+            yield np.asarray(rows[name][:, :, at[start : start + most]], float)
+    telling.at(done)
 
 
 def _loo(flat: np.ndarray, reff: float) -> Any:
@@ -231,13 +267,14 @@ def _loo(flat: np.ndarray, reff: float) -> Any:
     return found
 
 
-def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -> tuple[np.ndarray, float]:
-    """The Monte Carlo standard errors of the elpd that these weights give, by datum and of their sum, from
-    `flat`, `[chain, draw, datum]`: the delta method's (Vehtari et al. 2024, §3.2), by datum as if draws were
-    `reff` of their number and independent. What draws say of a latent that all data share they say of all
-    together, so that the sum's error is that of the sums of what each draw adds, by its effective draws.
-    Beyond a Pareto shape of 1/2 ratios have no variance, and their mean converges more slowly, as
-    `S ** -(rate / 2)`: the error is what `S ** rate` draws would give."""
+def _adds(
+    log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The Monte Carlo standard errors of what these weights give for every datum, from `flat`, `[chain, draw,
+    datum]`, by the delta method (Vehtari et al. 2024, §3.2), as if draws were `reff` of their number and
+    independent; and what each draw adds to the sum over the data, `[chain, draw]`. Beyond a Pareto shape of
+    1/2 ratios have no variance, and their mean converges more slowly, as `S ** -(rate / 2)`: the error is
+    what `S ** rate` draws would give."""
     draws = flat.reshape(-1, flat.shape[-1])
     weights = -draws if log_weights is None else log_weights.transpose("chain", "draw", ...).values
     log_w = np.asarray(weights, float).reshape(len(draws), -1)
@@ -246,10 +283,15 @@ def _mcse(log_weights: Any, flat: np.ndarray, shapes: np.ndarray, reff: float) -
     count = len(draws) * reff
     slower = count ** ((1 - convergence_rate(shapes, count)) / 2)
     adds = part * (relative - 1) * slower
-    together = adds.sum(axis=1)
-    effective = az.array_stats.ess(together.reshape(flat.shape[:2]), chain_axis=0, draw_axis=1, method="mean")
-    each = float(effective) / len(draws) if np.isfinite(effective) else reff
-    return np.sqrt(np.sum(adds**2, axis=0) / reff), float(np.sqrt(np.sum(together**2) / each))
+    return np.sqrt(np.sum(adds**2, axis=0) / reff), adds.sum(axis=1).reshape(flat.shape[:2])
+
+
+def _of_sum(together: np.ndarray, reff: float) -> float:
+    """The error of a sum over the data, to which every draw adds `[chain, draw]`. What draws say of a latent
+    that all data share they say of all together, so that it is by the sums' own effective draws."""
+    effective = az.array_stats.ess(together, chain_axis=0, draw_axis=1, method="mean")
+    each = float(effective) / together.size if np.isfinite(effective) else reff
+    return float(np.sqrt(np.sum(together**2) / each))
 
 
 def convergence_rate(shapes: np.ndarray, count: float) -> np.ndarray:

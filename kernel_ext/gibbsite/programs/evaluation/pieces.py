@@ -48,10 +48,13 @@ def in_pieces(
     with within:
         traced = lowered(piece, taken(0), others)
     program = Repeated(traced, (taken(0), others), numbers)
-    telling, found = Telling(what, count), []
+    telling, found = Telling(what, count), None
     for start in range(0, count, size):
         stop = min(start + size, count)
         out = program(taken(start), others, left=-(-(count - stop) // size))
-        found.append(jax.tree.map(lambda x, n=stop - start: np.asarray(x)[:n], out))
+        if found is None:
+            found = jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), x.dtype), out)
+        for whole, part in zip(jax.tree.leaves(found), jax.tree.leaves(out), strict=True):
+            whole[start:stop] = part[: stop - start]
         telling.at(stop)
-    return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+    return found
