@@ -450,6 +450,16 @@ def test_categories_that_are_numbers_are_no_numbers():
     with pytest.raises(DataError, match=r"codes 0, 1, …, and is compared with 2001.5: numbers have to be"):
         gb.model(later, frame)
     assert gb.model(later, frame.astype({"year": int})).observed["y"].shape == (4,)
+
+    def one_of(df):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        late = jnp.isin(df["year"], jnp.array([2002, 2003])) + jnp.maximum(df["year"], 2)
+        numpyro.sample("y", dist.Normal(b * late, 1.0), obs=df["y"])
+
+    with pytest.raises(DataError, match=r"codes 0, 1, …, and meets 2002"):
+        gb.model(one_of, frame)
+    with pytest.raises(DataError, match="compared with 2004"):  # of no category, and no code
+        gb.model(model, frame, year=2004)
     assert gb.model(later, frame.assign(year=pd.Categorical(list("ABBA")))).observed["y"].shape == (4,)
 
 
@@ -557,6 +567,20 @@ def test_what_is_made_of_rows_is_picked_by_their_names(use):
     with pytest.raises(DataError, match=r"'X' is 0, and row 0 of c is 'Z'"):
         gb.model(model, rows, counties)
     assert gb.model(model, rows, counties.sort_values("county")).observed["y"].shape == (8,)
+
+    by_number = {"X": 11, "Y": 12, "Z": 13}
+    numbers = rows.assign(county=pd.Categorical(rows.county.map(by_number)))
+    numbered = counties.assign(county=counties.county.map(by_number))
+
+    def of_numbers(df, c):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("counties", len(c)):
+            u = ROWS_OF[use](b, c)
+        numpyro.sample("y", dist.Normal(u[df["county"]], 1.0), obs=df["y"])
+
+    with pytest.raises(DataError, match=r"'11' is 0, and row 0 of c is '13'"):
+        gb.model(of_numbers, numbers, numbered)
+    assert gb.model(of_numbers, numbers, numbered.sort_values("county")).observed["y"].shape == (8,)
 
     def apart(df, c):
         b = numpyro.sample("b", dist.Normal(0, 1))

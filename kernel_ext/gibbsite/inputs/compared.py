@@ -136,7 +136,8 @@ def _of_column(other: Any, how: str, name: str, labels: Sequence[str], unit: str
     if not isinstance(other, str):
         text = str(int(other)) if not isinstance(other, _DATES) and float(other).is_integer() else text
         own = isinstance(other, _DATES) or (text in labels and labels.index(text) != other)
-        if not own and not (other and how not in ("eq", "ne") and _other_numbers(labels)):
+        code = other in range(len(labels)) and (not other or how in ("eq", "ne"))
+        if not own and (code or not other_numbers(labels)):
             return other  # a code, or the 0 that JAX compares indices with
         raise DataError(
             f"{name} holds categories ({_some(labels)}), of which the model gets the codes 0, 1, …, and is "
@@ -159,7 +160,7 @@ def _as_text(how: str, text: str, labels: Sequence[str]) -> str:
     return f"with that category, write `{_SAID[how]} {text!r}`; " if text in labels else ""
 
 
-def _other_numbers(labels: Sequence[str]) -> bool:
+def other_numbers(labels: Sequence[str]) -> bool:
     """Whether categories are numbers, and others than their codes."""
     try:
         return [float(t) for t in labels] != list(range(len(labels)))

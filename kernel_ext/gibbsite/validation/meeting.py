@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.density.known_elements import known_numbers
 from gibbsite.errors import DataError
+from gibbsite.inputs.compared import other_numbers
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import (
     ADDS,
     COMPARES,
     CONVERTS,
+    EQUALS,
     GATHERS,
+    LARGER_OR_SMALLER,
     MOVES,
     PICKS,
     SELECTS,
@@ -38,6 +42,7 @@ def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: 
         key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
         _check_codes(eqn, picked.setdefault(key, name), name, labels)
     for eqn in density.closed.jaxpr.eqns if holds else ():
+        _check_numbers(density, eqn, holds, labels)
         read = [n for v in eqn.invars if (n := _held(holds, v))]
         if of_kind(eqn, COMPARES | SUBTRACTS) and len({*read}) == 2:
             one, other = read
@@ -94,6 +99,30 @@ def _held(holds: Mapping[Any, str], atom: Any) -> str:
     return "" if isinstance(atom, Literal) else holds.get(atom, "")
 
 
+def _check_numbers(
+    density: Density, eqn: Any, holds: Mapping[Any, str], labels: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse categories that are numbers beside numbers that are no codes, as in `jnp.isin(h, [20, 30])`."""
+    if not of_kind(eqn, EQUALS | LARGER_OR_SMALLER):
+        return
+    for one, other in (eqn.invars, eqn.invars[::-1]):
+        name = _held(holds, one)
+        if name not in labels or not other_numbers(labels[name]):
+            continue
+        beside = known_numbers(density, {}).value(other) if not _held(holds, other) else None
+        if beside is None or not beside.size:
+            continue
+        codes = np.isin(beside, np.arange(len(labels[name])))
+        if not codes.all():
+            place, number = equation_line(eqn), float(np.asarray(beside)[~codes].flat[0])
+            some = ", ".join(labels[name][:3])
+            raise DataError(
+                f"{name} holds categories ({some}{', …' * (len(labels[name]) > 3)}), of which the model gets "
+                f"the codes 0, 1, …, and meets {number:g}{at_place(place)}: numbers have to be numbers in "
+                f"the table, as with `astype(int)`"
+            ).at(place, "index-of-another-type")
+
+
 def _rows_of(density: Density, source: Any, names: Mapping[Any, str]) -> Iterator[str]:
     """The columns, as long as a vector is, that it is made of, or that the latents in it are drawn by."""
     size = source.aval.shape[:1]
@@ -111,12 +140,17 @@ def _check_rows(
     table, _, mine = column.partition("[")
     if not mine or name.partition("[")[0] == table:
         return
-    given = dict(zip(density.arguments.names, density.arguments.given, strict=True))
-    for key, texts in labels.items():
-        codes = np.asarray(given.get(key, ()))
-        if key.partition("[")[0] != table or codes.dtype.kind not in "iu" or len(codes) != len(texts):
+    read = {n for n, v in zip(density.arguments.names, density.data_vars, strict=True) if v in density.read}
+    for key, values in zip(density.arguments.names, density.arguments.given, strict=True):
+        codes = np.asarray(values)
+        if key.partition("[")[0] != table or codes.dtype.kind not in "iu" or codes.ndim != 1:
             continue
-        rows = [texts[k] for k in codes.tolist()]
+        if key in labels:
+            rows = [labels[key][k] for k in codes.tolist()]
+        elif key not in read:  # numbers that name the rows
+            rows = list(map(str, codes.tolist()))
+        else:
+            continue
         if len({*rows}) != len(rows) or not {*labels[name]} <= {*rows}:
             continue
         if wrong := next(((k, t) for k, t in enumerate(labels[name]) if rows[k] != t), None):

@@ -42,6 +42,7 @@ MOVES = ARRANGES | PASSES
 BOTH, NEGATIONS, CONJUNCTIONS = _names("and"), _names("not"), _names("reduce_and")
 BELOW, AT_LEAST = _names("lt"), _names("ge")
 COMPARES = _names("lt le gt ge eq ne")
+EQUALS, LARGER_OR_SMALLER = _names("eq ne"), _names("max min")
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 LOGICAL = _names("and or xor not")
 STEPS = COMPARES | LOGICAL | _names("sign floor ceil round is_finite")
