@@ -406,6 +406,26 @@ def test_data_that_changed_since_the_cell(shell: InteractiveShell, run: Run):
         run(sample)
 
 
+def test_what_a_cell_reads_that_changed_since(shell: InteractiveShell, run: Run):
+    """A constant, a function, a dict and an array that are no arguments: the run uses them as they were."""
+    run("k, cfg, x = 2.0, {'s': 1.0}, __import__('numpy').arange(3.0)\ndef link(v):\n    return v * k")
+    run("%%model m\na ~ Normal(0, 1)\nnumpyro.factor('f', Normal(link(a), cfg['s']).log_prob(x).sum())\n")
+    sample = "%sample m -n 5 -w 5 -c 1 -q"
+    run(sample)
+    run("\n\ndef link(v):\n    return v * k\nx = x.copy()")
+    run(sample)  # the same function, elsewhere
+    for name, change in (
+        ("k", "k = 3.0"),
+        ("link", "def link(v):\n    return v + k"),
+        ("cfg", "cfg['s'] = 2.0"),
+        ("x", "x[0] = 5.0"),
+    ):
+        run(f"kept = k, link, cfg.copy(), x.copy()\n{change}")
+        with pytest.warns(UserWarning, match=f"{name} has changed since the cell of m ran"):
+            run(sample)
+        run("k, link, cfg, x = kept")
+
+
 @pytest.mark.parametrize("kind", ["tilde", "function"])
 def test_arguments_that_nothing_reads(shell: InteractiveShell, run: Run, kind: str):
     shell.user_ns["y"] = shell.user_ns["x"] = np.zeros(5, np.float32)

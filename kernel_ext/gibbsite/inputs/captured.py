@@ -47,6 +47,15 @@ def captured(fn: Callable[..., Any]) -> Callable[..., Any]:
     return _Capturing(fn).of(fn)
 
 
+def reads(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The globals by name that a function reads, or one of the user's own that it calls, as they are now."""
+    found: dict[str, Any] = {}
+    for one in _functions(fn, set()):
+        names = _named(one.__code__, "LOAD_GLOBAL", "LOAD_NAME")
+        found |= {n: one.__globals__[n] for n in sorted(names) if n in one.__globals__}
+    return found
+
+
 class _Capturing:
     def __init__(self, fn: Callable[..., Any]):
         self._made: dict[int, tuple[Any, Any]] = {}  # with what it was made of, whose id no other may get

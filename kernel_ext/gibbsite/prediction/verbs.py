@@ -22,6 +22,7 @@ from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn,
 from gibbsite.prediction.note import thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
 from gibbsite.sampling.engine.resources import available_memory, readable
+from gibbsite.validation.whole_numbers import wrapped
 
 _FILLED = 0.8  # of the free memory
 _FEW = 100  # draws' worth below which a mean's error is a tenth of the spread, and is told
@@ -225,7 +226,7 @@ def _result(
         now = {n: _cut(v, n, plan, origin) for n, v in now.items()}
         return _grouped(now, known, plan)
 
-    plan = replace(plan, beside=(*plan.beside, *_cut_short(arrays)))
+    plan = replace(plan, beside=(*plan.beside, *_cut_short(arrays), *_wrapped(plan, {**known, **arrays})))
     note = told(origin, asked, held, plan, prior, worth, words)
     for told_beside in plan.beside:
         warnings.warn(told_beside, stacklevel=5)
@@ -242,6 +243,20 @@ def _cut_short(arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
                 "ones are cut there. Their means are in `.expected`; in double precision (JAX_ENABLE_X64=1) "
                 "they go on"
             )
+
+
+def _wrapped(plan: Planned, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """A sentence where whole numbers of latents, at their means, are larger than their type holds."""
+    sites = plan.density.sites
+    state = {n: arrays[n].mean((0, 1)).astype(sites[n].dtype) for n in plan.density.latents if n in arrays}
+    known = all(n in state and state[n].shape == sites[n].shape for n in plan.density.latents)
+    if known and (found := wrapped(plan.density, state)) is not None:
+        place, beyond, names = found
+        yield (
+            f"whole numbers of {', '.join(names)} come to {beyond:.4g}{place}, which their type does not "
+            f"hold: they begin again at its other end. Compute with decimal numbers, as in "
+            f"`1.0 * {names[0]}`"
+        )
 
 
 def _check_missing(origin: Any, held: Held) -> None:

@@ -4,12 +4,14 @@ import inspect
 import sys
 import zlib
 from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from gibbsite_magics.show import has_front_end
 
+_MOST = 1000
 _ARRAYS = ("numpy", "jax", "jaxlib", "pandas", "polars")
 
 
@@ -60,25 +62,25 @@ def _fits(shape: tuple[int, ...], model: Any, name: str) -> bool:
 
 
 class Taken:
-    """The notebook's values that a model was given, as they were when its cell ran."""
+    """The notebook's values that a model was given, or reads, as they were when its cell ran."""
 
     def __init__(
         self, fn: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any], namespace: Mapping[str, Any]
     ):
-        given = inspect.signature(fn).bind_partial(*args, **kwargs).arguments
-        self._prints = {
-            n: _fingerprint(v)
-            for n, v in given.items()
-            if n in namespace and namespace[n] is v and _is_array(v)
-        }
+        from gibbsite.inputs.captured import reads
+
+        given = {**reads(fn), **inspect.signature(fn).bind_partial(*args, **kwargs).arguments}
+        own = {n: _fingerprint(v) for n, v in given.items() if n in namespace and namespace[n] is v}
+        self._prints = {n: found for n, found in own.items() if found is not None}
 
     def changed(self, name: str, namespace: Mapping[str, Any]) -> list[str]:
         """A line for each that the notebook's variable of that name no longer equals."""
+        now = {n: _fingerprint(namespace[n]) for n in self._prints if n in namespace}
         return [
             f"{n} has changed since the cell of {name} ran, and the run uses it as it was: run that cell "
             f"again to use what {n} is now"
-            for n, before in self._prints.items()
-            if n in namespace and _is_array(namespace[n]) and _fingerprint(namespace[n]) != before
+            for n, found in now.items()
+            if found is not None and found != self._prints[n]
         ]
 
 
@@ -86,8 +88,17 @@ def _is_array(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in _ARRAYS and hasattr(value, "__array__")
 
 
-def _fingerprint(value: Any) -> tuple[Any, ...]:
-    """Type, shape and a checksum: of the bytes where there are any, else of what the elements print as."""
+def _fingerprint(value: Any) -> tuple[Any, ...] | None:
+    """Type, shape and a checksum of an array or a table: of the bytes where there are any, else of what the
+    elements print as. Numbers and texts as they are, functions by their code; None for all else."""
+    if isinstance(value, int | float | str):
+        return type(value).__name__, value
+    if isinstance(value, FunctionType):
+        return "function", _written(value.__code__), repr(value.__defaults__)
+    if isinstance(value, dict | list | tuple) and len(value) <= _MOST:
+        return type(value).__name__, repr(value)
+    if not _is_array(value):
+        return None
     columns = getattr(value, "columns", None)
     if columns is None:
         parts = [value]
@@ -104,6 +115,12 @@ def _fingerprint(value: Any) -> tuple[Any, ...]:
             plain = np.array([str(v) for v in array.ravel().tolist()])
         found = zlib.crc32(plain.tobytes(), found)
     return type(value).__name__, tuple(np.shape(value)), found
+
+
+def _written(code: CodeType) -> tuple[Any, ...]:
+    """What a function does, wherever it stands."""
+    constants = (_written(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts)
+    return code.co_code, code.co_names, code.co_varnames, tuple(constants)
 
 
 class Ahead:
