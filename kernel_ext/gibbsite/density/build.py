@@ -165,6 +165,17 @@ def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts, counts: bool 
         raise
 
 
+def traced_again(fn: Callable, density: Density) -> Any:
+    """The program of the model `fn` as JAX traces it now, with the arguments that `density` has; None where
+    it cannot be traced any more."""
+    values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in density.sites.items() if s.latent}
+    arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in density.arguments.arrays]
+    try:
+        return _trace(fn, density.arguments, values, arrays, False)[0]
+    except (GibbsiteError, ValueError, TypeError, LookupError, AttributeError, NameError, ArithmeticError):
+        return None
+
+
 def parameters_of_function(fn: Callable) -> list[str]:
     """The names of a function's parameters, in order; none where it does not tell."""
     try:

@@ -6,19 +6,22 @@ functions of the user's own that are called are therefore those of the time when
 """
 
 import dis
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import jax
 import numpy as np
 from numpyro.primitives import Messenger
 
 # Elements of containers that are copied; what is longer stays the user's own.
 _MOST = 10_000
 _CONTAINERS = (dict, list, set, tuple)
+_CALLED = (FunctionType, MethodType, partial, Messenger)
 _CHANGING = frozenset(
     "append extend insert add update setdefault pop popitem remove discard clear sort".split()
 )
@@ -56,6 +59,62 @@ def reads(fn: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
+def live(fn: Callable[..., Any]) -> tuple[str, ...]:
+    """What a captured function reads that may become another all the same, by name: objects and modules of
+    the user's own, caches, containers where some function changes any."""
+    functions = list(_functions(fn, set()))
+    changes = any(_changes_containers(f.__code__) for f in functions)
+    found: dict[str, None] = {}
+    for one in functions:
+        names = _named(one.__code__, "LOAD_GLOBAL", "LOAD_NAME")
+        read = {n: one.__globals__[n] for n in sorted(names) if n in one.__globals__}
+        read |= {n: _held(c) for n, c in zip(one.__code__.co_freevars, one.__closure__ or (), strict=True)}
+        if not isinstance(one.__globals__, _Names) and _is_users(one):
+            found[one.__name__] = None
+        found |= {n: None for n, v in read.items() if _may_change(v, changes)}
+    owner = getattr(fn, "__self__", None)
+    return (*found, *([type(owner).__name__] if owner is not None and _may_change(owner, changes) else ()))
+
+
+_PLAIN = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type(...),
+    slice,
+    range,
+    np.generic,
+    np.dtype,
+    jax.Array,
+)
+
+
+def _may_change(value: Any, containers: bool) -> bool:
+    if (
+        isinstance(value, (*_PLAIN, FunctionType, BuiltinFunctionType, np.ndarray, np.ufunc))
+        or value is _EMPTY
+    ):
+        return False  # copied, captured, or what it is
+    if type(value) in _CONTAINERS:
+        inner = value.values() if type(value) is dict else value
+        return containers or len(value) > _MOST or any(_may_change(v, containers) for v in inner)
+    if isinstance(value, MethodType):
+        return _may_change(value.__self__, containers)
+    if isinstance(value, partial):
+        return any(_may_change(v, containers) for v in (*value.args, *value.keywords.values()))
+    if isinstance(value, ModuleType):
+        return not _is_librarys(value.__name__, getattr(value, "__file__", None) or "<frozen")
+    of_type = value if isinstance(value, type) else type(value)
+    if of_type.__name__ == "PjitFunction":
+        return _compiled(value) is not None
+    module = sys.modules.get(of_type.__module__)
+    mutable = not isinstance(value, type) and of_type.__module__ in ("types", "collections", "functools")
+    return mutable or not _is_librarys(of_type.__module__, getattr(module, "__file__", None) or "")
+
+
 class _Capturing:
     def __init__(self, fn: Callable[..., Any]):
         self._made: dict[int, tuple[Any, Any]] = {}  # with what it was made of, whose id no other may get
@@ -75,8 +134,10 @@ class _Capturing:
 
     def _new(self, value: Any) -> Any:
         if isinstance(value, FunctionType):
-            return self._function(value) if _is_users(value) else value
+            return self._function(value) if _is_users(value) else self._wrapper(value)
         kind: Any = type(value)
+        if (inner := _compiled(value)) is not None:
+            return self.of(inner)  # a program inlines it anyway, and JAX would keep what it was traced to
         if kind is MethodType:
             return MethodType(self.of(value.__func__), value.__self__)
         if kind is partial:
@@ -121,6 +182,18 @@ class _Capturing:
                 names[name] = self.of(fn.__globals__[name])
         return made
 
+    def _wrapper(self, fn: FunctionType) -> FunctionType:
+        """A library's function, as `jax.vmap` makes: around the user's as that is now."""
+        before = fn.__closure__ or ()
+        cells = tuple(self._cell(c) if isinstance(_held(c), _CALLED) else c for c in before)
+        if all(_held(a) is _held(b) for a, b in zip(cells, before, strict=True)):
+            return fn
+        made = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, cells)
+        made.__kwdefaults__, made.__qualname__ = fn.__kwdefaults__, fn.__qualname__
+        made.__module__ = fn.__module__
+        made.__dict__.update(fn.__dict__)
+        return made
+
     def _cell(self, cell: CellType) -> CellType:
         if id(cell) in self._assigned:
             return cell
@@ -155,8 +228,17 @@ def _names_of(live: dict[str, Any]) -> _Names:
 
 def _is_users(fn: FunctionType) -> bool:
     """Whether a function is no library's."""
-    root = str(fn.__module__ or "").partition(".")[0]
-    return root not in _OWN and not fn.__code__.co_filename.startswith(_LIBRARIES)
+    return not _is_librarys(str(fn.__module__ or ""), fn.__code__.co_filename)
+
+
+def _is_librarys(module: str, file: str) -> bool:
+    return module.partition(".")[0] in (*_OWN, "builtins") or file.startswith(_LIBRARIES)
+
+
+def _compiled(value: Any) -> FunctionType | None:
+    """The user's function that `jax.jit` was given."""
+    inner = getattr(value, "__wrapped__", None) if type(value).__name__ == "PjitFunction" else None
+    return inner if isinstance(inner, FunctionType) and _is_users(inner) else None
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -176,15 +258,19 @@ def _functions(value: Any, seen: set[int]) -> Iterator[FunctionType]:
     if id(value) in seen:
         return
     seen.add(id(value))
+    if (compiled := _compiled(value)) is not None:
+        yield from _functions(compiled, seen)
     if isinstance(value, MethodType | partial | Messenger):
         inner = value.__func__ if isinstance(value, MethodType) else getattr(value, "func", None)
         yield from _functions(inner or getattr(value, "fn", None), seen)
-    if not isinstance(value, FunctionType) or not _is_users(value):
+    if not isinstance(value, FunctionType):
         return
-    yield value
-    read = [_held(c) for c in value.__closure__ or ()]
-    names = _named(value.__code__, "LOAD_GLOBAL", "LOAD_NAME")
-    for other in (*read, *(value.__globals__[n] for n in names if n in value.__globals__)):
+    others = [_held(c) for c in value.__closure__ or ()]
+    if _is_users(value):
+        yield value
+        names = _named(value.__code__, "LOAD_GLOBAL", "LOAD_NAME")
+        others += [value.__globals__[n] for n in names if n in value.__globals__]
+    for other in others:
         yield from _functions(other, seen)
 
 

@@ -22,6 +22,7 @@ from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn,
 from gibbsite.prediction.note import thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
 from gibbsite.sampling.engine.resources import available_memory, readable
+from gibbsite.validation.unchanged import check_unchanged
 from gibbsite.validation.whole_numbers import wrapped
 
 _FILLED = 0.8  # of the free memory
@@ -55,6 +56,7 @@ def predict(
     def one(part: Part, seed: int) -> Prediction:
         own = part.model
         with own.density.surroundings.carried():
+            check_unchanged(own.fn, own.density)
             asked, held = held_of(own, asked_of(own, table, dict(arguments or {})), do, given)
             plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given)
             leading = next(iter(part.draws.values())).shape[:2]
@@ -125,6 +127,7 @@ def predict_prior(
             f"the factor {origin.density.factor_names[0]!r} has no distribution to be drawn from, so that "
             "the prior is not what the statements draw"
         )
+    check_unchanged(origin.fn, origin.density)
     asked, held = held_of(origin, asked_of(origin, table, dict(arguments or {})), do, given)
     plan = planned(origin, asked, prior=True, fixed=held.fixed, given=held.given)
     return _result(origin, asked, held, plan, {}, (1, count), count, seed, id(origin))

@@ -5,7 +5,7 @@ numbers, rootograms for counts, calibration for yes or no and ordered categories
 censored; LOO-PIT, which uses no datum twice, for all of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -203,20 +203,29 @@ class Checks(Shown):
         return replace(part, statistics=tuple(t for s in self.statistics if (t := _again(part, s.text))))
 
     def to_frame(self) -> "DataFrame":
-        """A row for each statistic: of the data (`seen`), `mean` and interval of replicates, and `p`, the
-        share of these that is as large."""
-        draws = [s.draws for s in self.statistics] or [np.zeros((0, len(self.replicates)))]
-        low, high = chosen().of(np.stack(draws) if self.statistics else draws[0])
+        """A row for each statistic, and for the mean of each group of `by`: of the data (`seen`), `mean` and
+        interval of replicates, and `p`, the share of these that is as large."""
+        rows = [*self.statistics, *self._means()]
+        draws = [s.draws for s in rows] or [np.zeros((0, len(self.replicates)))]
+        low, high = chosen().of(np.stack(draws) if rows else draws[0])
         share = f"{chosen().kind}{round(100 * chosen().prob)}"
         columns = {
-            "seen": np.array([s.seen for s in self.statistics]),
-            "mean": np.array([s.draws.mean() for s in self.statistics]),
+            "seen": np.array([s.seen for s in rows]),
+            "mean": np.array([s.draws.mean() for s in rows]),
             f"{share}_lb": low,
             f"{share}_ub": high,
-            "p": np.array([s.p for s in self.statistics]),
+            "p": np.array([s.p for s in rows]),
         }
-        names, n = [s.text for s in self.statistics], len(self.statistics)
+        names, n = [s.text for s in rows], len(rows)
         return frame_of({"s": columns}, {"s": ("statistic",)}, {"s": (names,)}, {"s": (n,)}, None)
+
+    def _means(self) -> Iterator[Statistic]:
+        """The mean of each group, of outcomes that have one."""
+        if "mean" not in _NAMED.get(self.kind, ("mean",)) or self.kind == CENSORED:
+            return
+        for group in self.groups:
+            mean = _usual(self.of(group), "mean")
+            yield Statistic(f"{mean.text} of {group}", mean.seen, mean.draws)
 
     def plot(self, each: str | None = None) -> Any:
         """A picture of all of it; `.save("check.svg")` writes it. With `each`, one plot for every group of

@@ -267,7 +267,7 @@ class _Check(_Visitor):
     def unknown(self, name: str, kind: str, known: Sequence[str], node: ast.AST) -> None:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         plain = [n for n in known if (len(n) < 30 and kind == "function") or n not in FUNCTIONS]
-        hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(plain[:12])})"
+        hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(plain[:40])})"
         self.fail(f"no {kind} is called {name!r}{hint}", node)
 
     def UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
