@@ -308,3 +308,49 @@ def test_rows_that_are_the_same_alone_are_not_told(use):
 def test_places_after_the_models_own_rows_are_theirs():
     x, code = np.arange(14.0) ** 1.5, np.append(CODED, [3, 7])
     _predicted(PLACES["position"], x, code)
+
+
+def change(x, z):
+    a, b = numpyro.sample("a", dist.Normal(0, 5)), numpyro.sample("b", dist.Normal(0, 5))
+    k = numpyro.sample("k", dist.DiscreteUniform(0, 11))
+    with numpyro.plate("i", len(x)) as i:
+        numpyro.sample("z", dist.Normal(jnp.where(i < k, a, b), 0.5), obs=z)
+
+
+def pairs(x, z):
+    a, b = numpyro.sample("a", dist.Normal(0, 5)), numpyro.sample("b", dist.Normal(0, 5))
+    with numpyro.plate("i", len(x), dim=-2), numpyro.plate("j", 2):
+        mean = a + b * jnp.arange(len(x))[:, None]
+        numpyro.sample("w", dist.Normal(mean, 0.5), obs=None if z is None else jnp.stack([z, z], 1))
+
+
+def beside(x, z):
+    """Data of another length beside."""
+    a, b = numpyro.sample("a", dist.Normal(0, 5)), numpyro.sample("b", dist.Normal(0, 5))
+    numpyro.sample("v", dist.Normal(a, 1.0), obs=jnp.arange(4.0))
+    numpyro.sample("z", dist.Normal(a + b * jnp.arange(len(x)), 0.5), obs=z)
+
+
+@pytest.mark.parametrize("fn", [change, pairs, beside])
+def test_places_are_told_of_steps_of_several_axes_and_beside_other_data(fn):
+    x = np.arange(12.0)
+    run = gb.model(fn, x, np.repeat([0.0, 8.0], 6)).sample(draws=20, warmup=50, chains=1, seed=1)
+    with pytest.warns(UserWarning, match="its place or on the rows beside it"):
+        run.predict(x=x[-3:], z=None if fn is not pairs else np.full(3, np.nan))
+
+
+def test_fewer_elements_that_codes_pick_are_those_of_their_numbers():
+    """A plate as long as the largest code says: of rows of low codes all were drawn anew."""
+    t = pd.DataFrame({"c": np.repeat([0, 1, 2, 3], 10)})
+    t["y"] = 3.0 * t.c + RNG.normal(size=40) * 0.1
+
+    def fn(t):
+        with numpyro.plate("codes", int(t["c"].max()) + 1):
+            b = numpyro.sample("b", dist.Normal(0, 5))
+        numpyro.sample("y", dist.Normal(b[t["c"]], 0.1), obs=t["y"])
+
+    run = gb.model(fn, t).sample(draws=100, warmup=50, chains=1, seed=1)
+    found = run.predict(t.iloc[[12, 2, 15]].assign(y=np.nan)).to_frame()["mean"].to_numpy()
+    np.testing.assert_allclose(found, [3, 0, 3], atol=0.3)
+    more = run.predict(pd.DataFrame({"c": [4, 1], "y": np.nan})).draws["y"]
+    assert more[..., 0].std() > 2 > 0.3 > abs(more[..., 1].mean() - 3)

@@ -13,9 +13,14 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density, Site
+from gibbsite.density.known_elements import constant_value
 from gibbsite.errors import DataError
 from gibbsite.inputs.tables import Labels, plate_labels
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, read_leaves
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import CONVERTS, GATHERS, MOVES, moved_from, of_kind
+
+_MOVED = MOVES, CONVERTS
 
 
 @dataclass(frozen=True)
@@ -140,10 +145,24 @@ class Places:
                 where = {t: i for i, t in enumerate(theirs)}
                 return np.array([where.get(t, -1) for t in mine], np.int32)
             steps = now.in_scan and axis == 0
-            return self._by_place(old, size, size >= old or steps)
+            return self._by_place(old, size, size >= old or steps or self._is_picked(now.name))
         if (now.in_scan and axis == 0) or size != old or axis >= now.element_rank:
             return self._by_place(old, size)
         return np.arange(size, dtype=np.int32)
+
+    def _is_picked(self, name: str) -> bool:
+        """Whether codes pick from a latent: then its elements are known by their numbers."""
+        density = self._density
+        for eqn in density.closed.jaxpr.eqns:
+            if of_kind(eqn, GATHERS) and moved_from(density.producer, eqn.invars[0], *_MOVED) is (
+                density.latent_vars.get(name)
+            ):
+                at = eqn.invars[1]
+                known = isinstance(at, Literal) or not density.maps.latents(at)
+                codes = np.ravel(constant_value(density, at)) if known else np.zeros(1)
+                if not np.array_equal(codes, np.arange(codes.size)):  # and not the index of its own plate
+                    return True
+        return False
 
     def _by_place(self, old: int, size: int, untold: bool = True) -> np.ndarray:
         """`untold`: whether elements are the run's where nothing that was given tells, as of fewer that are

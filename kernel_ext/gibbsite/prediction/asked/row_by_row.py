@@ -6,7 +6,7 @@ column of texts (`np.unique`, `pd.factorize`, dummies), and those of another tab
 tells.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ _MOST = 12
 _MOST_ROWS = 100_000
 _FAR = 1000.0
 """Standard deviations that a value is moved by: a mean of many follows, and what was above it is below."""
+_STATES = 3
 _SOME, _FEW = 0.25, 4
 """Which share of the other rows changes with a number of all of them; fewer rows may be neighbours."""
 _INSTEAD = "standardise before the model and not within, by hand or by `model.centred`"
@@ -204,15 +205,19 @@ def depends_on_others(origin: Any) -> bool:
 
 def _alone(origin: Any) -> bool:
     density, bound = origin.density, bound_arguments(origin)
-    sites = _by_rows(density)
-    state = random_state(density) if sites else None
-    lengths = {density.sites[n].shape[0] for n in sites}
-    if state is None or len(lengths) != 1:
-        return False
-    (size,) = lengths
-    places, own = places_of(origin, bound), {n: np.asarray(v) for n, v in state.items()}
+    data = [density.sites[n] for n in current(density).data if n in density.sites]
+    sites = {s.name: s.shape[0] for s in data if s.element_rank and not s.in_scan}
+    states = [random_state(density, seed) for seed in range(_STATES)] if sites else []
+    return any(
+        _rows_differ(origin, bound, [n for n, k in sites.items() if k == size], size, states)
+        for size in {*sites.values()}
+        if 2 < size <= _MOST_ROWS and states[0] is not None
+    )
+
+
+def _rows_differ(origin: Any, bound: Any, sites: list[str], size: int, states: Sequence[Any]) -> bool:
+    density, places = origin.density, places_of(origin, bound)
     columns = {n: np.asarray(v) for n, v in leaves_of(origin, bound).items() if np.shape(v)[:1] == (size,)}
-    among = _by_name(density, sites, state, list(density.arguments.arrays))
     for rows in _few_rows(columns.values(), size):
         values = dict(bound)
         for name, column in columns.items():
@@ -221,15 +226,20 @@ def _alone(origin: Any) -> bool:
         args, kwargs = call_of(origin, values)
         try:
             few = build_density(origin.fn, args, kwargs)
-            part = {n: own[n] if own[n].shape == few.sites[n].shape else own[n][rows] for n in few.latents}
-            if any(v.shape != few.sites[n].shape for n, v in part.items()):
-                continue
-            alone = _by_name(few, sites, part, list(few.arguments.arrays))
+            for state in states:
+                own = {n: np.asarray(v) for n, v in state.items()}
+                part = {
+                    n: own[n] if own[n].shape == few.sites[n].shape else own[n][rows] for n in few.latents
+                }
+                if any(v.shape != few.sites[n].shape for n, v in part.items()):
+                    break
+                among = _by_name(density, sites, state, list(density.arguments.arrays))
+                alone = _by_name(few, sites, part, list(few.arguments.arrays))
+                pairs = [(v[rows], alone[n]) for n, v in among.items() if n in alone]
+                if not all(np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True) for a, b in pairs):
+                    return True
         except (GibbsiteError, ValueError, TypeError, IndexError, KeyError):
             continue
-        pairs = [(v[rows], alone[n]) for n, v in among.items() if n in alone]
-        if not all(np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True) for a, b in pairs):
-            return True
     return False
 
 
