@@ -4,6 +4,7 @@ import datetime
 import re
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -460,6 +461,16 @@ def test_categories_that_are_numbers_are_no_numbers():
         gb.model(one_of, frame)
     with pytest.raises(DataError, match="compared with 2004"):  # of no category, and no code
         gb.model(model, frame, year=2004)
+    small = frame.assign(year=pd.Categorical([1, 2, 3, 2]))
+
+    def second(df, kind):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        hit = jnp.isin(df["year"], jnp.array([2])) if kind == "one" else jax.nn.one_hot(df["year"], 3)[:, 2]
+        numpyro.sample("y", dist.Normal(b * hit, 1.0), obs=df["y"])
+
+    (note,) = gb.model(second, small, "one").notes
+    assert "compared with 2, which is the code of '3'" in note
+    assert not gb.model(second, small, "all").notes
     assert gb.model(later, frame.assign(year=pd.Categorical(list("ABBA")))).observed["y"].shape == (4,)
 
 
@@ -581,6 +592,11 @@ def test_what_is_made_of_rows_is_picked_by_their_names(use):
     with pytest.raises(DataError, match=r"'11' is 0, and row 0 of c is '13'"):
         gb.model(of_numbers, numbers, numbered)
     assert gb.model(of_numbers, numbers, numbered.sort_values("county")).observed["y"].shape == (8,)
+
+    rows_in_order = counties.sort_values("county").assign(town=["Z", "X", "Y"], rank=[3, 1, 2])
+    assert gb.model(model, rows, rows_in_order).observed["y"].shape == (8,)  # one column names them rightly
+    rows_in_order = numbered.sort_values("county").assign(rank=[13, 11, 12])
+    assert gb.model(of_numbers, numbers, rows_in_order).observed["y"].shape == (8,)
 
     def apart(df, c):
         b = numpyro.sample("b", dist.Normal(0, 1))

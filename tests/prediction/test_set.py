@@ -241,6 +241,21 @@ def test_what_both_branches_observe_is_a_datum():
     assert abs(run.predict().draws["y"].mean() - (share * 0.1 - (1 - share))) < 0.08
 
 
+def test_what_branches_within_branches_observe_is_a_datum():
+    def nested(y):
+        z, w = numpyro.sample("z", dist.Bernoulli(0.3)), numpyro.sample("w", dist.Bernoulli(0.6))
+
+        def seen(mean, sd):
+            return lambda _: numpyro.sample("y", dist.Normal(mean, sd), obs=y)
+
+        inner = lambda _: cond(w == 1, seen(2.0, 1.0), seen(1.0, 2.0), None)  # noqa: E731
+        cond(z == 1, inner, seen(0.0, 1.0), None)
+
+    run = gibbsite.model(nested, 1.4).sample(draws=500, chains=2, seed=0)
+    parts = [0.18, 0.12, 0.7] * stats.norm.pdf(1.4, [2.0, 1.0, 0.0], [1.0, 2.0, 1.0])
+    assert abs(run.elpd().elpd - np.log(parts.sum())) < 0.02
+
+
 def by_python(y):
     a, before = numpyro.sample("a", dist.Normal(1.0, 0.1)), 0.0
     for t in range(len(y)):

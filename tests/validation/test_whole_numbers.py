@@ -138,3 +138,44 @@ def test_counts_that_are_cut_where_they_are_drawn_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run.predict(e=np.array([1.0, 100.0]), y=None)
+
+
+POWERS = {
+    "of two": lambda t, k: 2 ** jnp.arange(3),
+    "dilutions": lambda t, k: 1 / 2 ** t["d"],
+    "of ten": lambda t, k: 10 ** t["d"],
+    "bits": lambda t, k: (t["d"] > 3) * 2 ** jnp.arange(8),
+    "a latent's": lambda t, k: 2**k,
+    "a latent by itself": lambda t, k: k**k,
+}
+
+
+@pytest.mark.parametrize("use", POWERS)
+def test_squares_that_a_power_does_not_need_are_no_overflow(use):
+    """JAX squares as often as an exponent has bits, and drops what it does not need: `2**jnp.arange(3)` was
+    refused."""
+
+    def powers(t):
+        k = numpyro.sample("k", dist.DiscreteUniform(0, 5))
+        mean = 1e-9 * jnp.sum(1.0 * POWERS[use](t, k)) + k
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=3.0)
+
+    run = gb.model(powers, pd.DataFrame({"d": np.arange(8)})).sample(draws=500, chains=4, seed=0)
+    assert run.verdict.ok, run.verdict
+
+
+def test_powers_that_are_too_large_are_refused():
+    def powers(t):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(a * 10 ** (t["d"] + 3), 1.0), obs=t["y"])
+
+    with pytest.raises(DataError, match="whole numbers of"):
+        gb.model(powers, pd.DataFrame({"d": np.arange(8), "y": 0.0}))
+
+
+def test_casts_to_narrow_types_are_told():
+    def cast():
+        k = numpyro.sample("k", dist.Poisson(300.0))
+        numpyro.sample("y", dist.Normal(k.astype(jnp.int8), 100.0), obs=0.0)
+
+    assert "whole numbers of k come to" in str(gb.model(cast).sample(draws=50, chains=2, seed=0).verdict)

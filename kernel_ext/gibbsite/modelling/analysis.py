@@ -32,7 +32,7 @@ from gibbsite.validation.covariates import alphabet_notes, check_categories, uni
 from gibbsite.validation.data import check_missing
 from gibbsite.validation.indices import negative_notes
 from gibbsite.validation.masked import check_masked, partly_masked_notes
-from gibbsite.validation.meeting import check_meeting, step_notes
+from gibbsite.validation.meeting import check_meeting, number_notes, step_notes
 
 unrepeatable = later("gibbsite.validation.unrepeatable")
 
@@ -148,6 +148,7 @@ def analysed(
         *looked("names", lambda: spelt_notes(density.sites)),
         *looked("indices", lambda: negative_notes(density)),
         *looked("the order of categories", lambda: alphabet_notes(density, known.labels, known.alphabetical)),
+        *looked("numbers of categories", lambda: number_notes(density, known.labels)),
         *looked("the order of steps", lambda: step_notes(density, known.labels, known.alphabetical)),
         *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),
         *looked("unread arguments", lambda: unused(called, sampled)),

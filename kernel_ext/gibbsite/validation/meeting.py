@@ -140,26 +140,60 @@ def _check_rows(
     table, _, mine = column.partition("[")
     if not mine or name.partition("[")[0] == table:
         return
+    found = {}
+    for key, rows in _names_of_rows(density, table, labels):
+        if {*labels[name]} <= {*rows}:
+            found[key] = next(((k, t, rows[k]) for k, t in enumerate(labels[name]) if rows[k] != t), None)
+    if not found or None in found.values():  # the names that are meant, whatever another column says
+        return
+    called = name.partition("[")[2]
+    key = next((k for k in found if k.partition("[")[2] == called), next(iter(found)))
+    code, text, row = found[key]
+    place = equation_line(eqn)
+    raise DataError(
+        f"{column} is picked by {name}{at_place(place)}, of which {text!r} is {code}, and row {code} of "
+        f"{table} is {row!r}: number the categories as the rows are, by `pd.Categorical({name}, {key})`"
+    ).at(place, "index-of-another-type")
+
+
+def _names_of_rows(
+    density: Density, table: str, labels: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, list[str]]]:
+    """The columns of a table that may name its rows: each has another text, or another whole number that the
+    model does not read."""
     read = {n for n, v in zip(density.arguments.names, density.data_vars, strict=True) if v in density.read}
     for key, values in zip(density.arguments.names, density.arguments.given, strict=True):
         codes = np.asarray(values)
         if key.partition("[")[0] != table or codes.dtype.kind not in "iu" or codes.ndim != 1:
             continue
-        if key in labels:
-            rows = [labels[key][k] for k in codes.tolist()]
-        elif key not in read:  # numbers that name the rows
-            rows = list(map(str, codes.tolist()))
-        else:
+        if key in labels or key not in read:
+            rows = [str(labels[key][k] if key in labels else k) for k in codes.tolist()]
+            if len({*rows}) == len(rows):
+                yield key, rows
+
+
+def number_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A sentence for each column of categories that are numbers whose codes are compared with one of these
+    numbers, which is another category's code."""
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    numbered = {v: n for v, n in names.items() if n in labels and other_numbers(labels[n])}
+    holds, numbers, told = _holding(density, numbered), known_numbers(density, {}), set[str]()
+    for eqn in density.closed.jaxpr.eqns if holds else ():
+        if not of_kind(eqn, EQUALS):
             continue
-        if len({*rows}) != len(rows) or not {*labels[name]} <= {*rows}:
-            continue
-        if wrong := next(((k, t) for k, t in enumerate(labels[name]) if rows[k] != t), None):
-            place = equation_line(eqn)
-            raise DataError(
-                f"{column} is picked by {name}{at_place(place)}, of which {wrong[1]!r} is {wrong[0]}, and "
-                f"row {wrong[0]} of {table} is {rows[wrong[0]]!r}: number the categories as the rows are, by "
-                f"`pd.Categorical({name}, {key})`"
-            ).at(place, "index-of-another-type")
+        for one, other in (eqn.invars, eqn.invars[::-1]):
+            name = _held(holds, one)
+            beside = numbers.value(other) if name and not _held(holds, other) else None
+            if name in told or beside is None or not beside.size or (np.asarray(beside) == 0).any():
+                continue  # all codes, as of a one-hot matrix
+            texts, codes = labels[name], [int(k) for k in np.unique(beside) if k in range(len(labels[name]))]
+            if meant := next((k for k in codes if str(k) in texts and texts[k] != str(k)), None):
+                told.add(name)
+                yield (
+                    f"{name} holds categories that are numbers ({', '.join(texts[:3])}, …), and its codes 0, "
+                    f"1, … are compared with {meant}, which is the code of {texts[meant]!r}: numbers have to "
+                    f"be numbers in the table, as with `astype(int)`"
+                )
 
 
 def _check_codes(eqn: Any, one: str, other: str, labels: Mapping[str, Sequence[str]]) -> None:

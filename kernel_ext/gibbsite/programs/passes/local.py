@@ -246,15 +246,25 @@ def shared(eqn: JaxprEqn, known: Any) -> ClosedJaxpr | None:
 
 def _given_by_all(branches: Any, output: int) -> Any:
     """The literal, or the place of the operand, that is the output of every branch; None for others."""
-    found = [b.jaxpr.outvars[output] for b in branches]
+    found = [_origin(b.jaxpr, b.jaxpr.outvars[output]) for b in branches]
     first = found[0]
     if isinstance(first, Literal):
         same = all(isinstance(a, Literal) and np.array_equal(a.val, first.val) for a in found)
         return first if same and all(a.aval == first.aval for a in found) else None
     places = [
-        b.jaxpr.invars.index(a) if a in b.jaxpr.invars else None for a, b in zip(found, branches, strict=True)
+        b.jaxpr.invars.index(a) if a is not None and a in b.jaxpr.invars else None
+        for a, b in zip(found, branches, strict=True)
     ]
     return places[0] if len(set(places)) == 1 else None
+
+
+def _origin(jaxpr: Any, atom: Any) -> Any:
+    """What an atom is, through choices between branches that give the same."""
+    made = None if isinstance(atom, Literal) else next((e for e in jaxpr.eqns if atom in e.outvars), None)
+    if made is None or not of_kind(made, BRANCHES):
+        return atom
+    alike = _given_by_all(made.params["branches"], made.outvars.index(atom))
+    return alike if alike is None or isinstance(alike, Literal) else _origin(jaxpr, made.invars[1 + alike])
 
 
 def _only(branch: ClosedJaxpr, outputs: list[int]) -> ClosedJaxpr:
