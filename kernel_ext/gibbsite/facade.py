@@ -563,6 +563,8 @@ def model(fn: Callable, *args: Any, **kwargs: Any) -> Model:
     if not callable(fn):
         raise ModelError(f"a model is a function with NumPyro statements; got {type(fn).__name__}")
     fn = capturing.captured(fn)
+    args = tuple(capturing.kept(fn, v) for v in args)
+    kwargs = {n: capturing.kept(fn, v) for n, v in kwargs.items()}
     try:
         return Model(analysed(fn, args, kwargs, name=name, **options), source)
     except ModelError as error:

@@ -102,12 +102,12 @@ def models(held):
         "vmap": lambda: like(rows(jnp.ones(len(Y)) * prior())),
         "jit": lambda: like(fast(prior())),
         "plain": lambda: like(prior() * K),
+        "ordered": lambda: like(prior() * ordered["k"]),
     }
     told = {
         "cache": lambda: like(prior() * kept()),
         "dataclass": lambda: like(prior() * setting.k),
         "namespace": lambda: like(prior() * namespace.k),
-        "ordered": lambda: like(prior() * ordered["k"]),
         "a container beside one that changes": by_append,
         "module": lambda: like(prior() * module.K),
         "static method": lambda: like(Scaled.by(prior())),
@@ -151,3 +151,34 @@ def test_a_model_that_is_another_each_time_is_told_where_it_is_made_and_goes_on(
 
     run = gb.model(counting).sample(draws=30, warmup=30, chains=1, seed=0)
     assert run.predict().draws["y"].shape == (1, 30, 20)
+
+
+def test_arguments_are_those_that_were_given():
+    """Arrays in containers were read again after they had been changed."""
+    x = np.full(20, 2.0)
+    Pair = collections.namedtuple("Pair", "x")
+    structured = np.array([(2.0,)] * 20, dtype=[("x", float)])
+    cases = [
+        ([x.copy()], lambda g: g[0], lambda g: g[0].__imul__(10)),
+        ((x.copy(),), lambda g: g[0], lambda g: g[0].__imul__(10)),
+        (Pair(x.copy()), lambda g: g.x, lambda g: g.x.__imul__(10)),
+        ({"a": {"x": x.copy()}}, lambda g: g["a"]["x"], lambda g: g["a"]["x"].__imul__(10)),
+        (collections.OrderedDict(x=x.copy()), lambda g: g["x"], lambda g: g.update(x=10 * x)),
+        (structured, lambda g: g["x"], lambda g: g["x"].__imul__(10)),
+        (np.ma.array(x.copy()), lambda g: g, lambda g: g.__imul__(10)),
+    ]
+    for given, get, change in cases:
+        run = gb.model(lambda g, get=get: like(prior() * get(g)), given).sample(draws=20, chains=1, seed=0)
+        before = run.predict(seed=1).draws["y"]
+        change(given)
+        assert np.array_equal(run.predict(seed=1).draws["y"], before)
+    held = types.SimpleNamespace(y=Y.copy())
+
+    def of_object(held):
+        a = prior()
+        numpyro.sample("y", dist.Normal(a, 1), obs=held.y)
+
+    run = gb.model(of_object, held).sample(draws=40, chains=1, seed=0)
+    held.y += 10
+    with pytest.raises(ModelError, match=r"what it reads has changed \(held\)"):
+        run.elpd()

@@ -38,10 +38,12 @@ from gibbsite.density.passes.program import Program
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.explain.latent import picked_from_a_list, told_latent
 from gibbsite.explain.spot import spot_of
+from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.programs.jaxpr.compat import duplicated
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, duplicated
 from gibbsite.programs.jaxpr.source_line import user_line_of_exception
 
+captured = later("gibbsite.inputs.captured")
 _DYNAMIC = (*TRACER_ERRORS, TypeError)
 _ARRAY = re.compile(r"\bdata\[(\d+)\]")
 # Nats by which log densities are off: one in a hundred of what is drawn by them may be another.
@@ -295,6 +297,11 @@ def _trace(
         }
 
     closed, shapes = jax.make_jaxpr(density, return_shape=True)(dict(values), arrays)
+    if captured.live(
+        fn, {str(i): v for i, v in enumerate(arguments.static)}
+    ):  # arrays of the user's objects may be changed in place
+        own = [c if isinstance(c, jax.Array) else np.array(c) for c in closed.consts]
+        closed = ClosedJaxpr(closed.jaxpr, own)
     return closed, jax.tree.structure(shapes), found[0]
 
 

@@ -8,10 +8,19 @@ functions of the user's own that are called are therefore those of the time when
 import dis
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from functools import partial
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import jax
@@ -21,6 +30,8 @@ from numpyro.primitives import Messenger
 # Elements of containers that are copied; what is longer stays the user's own.
 _MOST = 10_000
 _CONTAINERS = (dict, list, set, tuple)
+_TABLES = ("pandas", "xarray")
+_NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 _CALLED = (FunctionType, MethodType, partial, Messenger)
 _CHANGING = frozenset(
     "append extend insert add update setdefault pop popitem remove discard clear sort".split()
@@ -50,6 +61,13 @@ def captured(fn: Callable[..., Any]) -> Callable[..., Any]:
     return _Capturing(fn).of(fn)
 
 
+def kept(fn: Callable[..., Any], value: Any) -> Any:
+    """An argument of the captured `fn` in which no array and no function becomes another: containers are
+    rebuilt around copies. Arrays and tables themselves are as they are, and copied where they are read."""
+    array = isinstance(value, np.ndarray) or type(value).__module__.partition(".")[0] in _TABLES
+    return value if array else _Capturing(fn).of(value)
+
+
 def reads(fn: Callable[..., Any]) -> dict[str, Any]:
     """The globals by name that a function reads, or one of the user's own that it calls, as they are now."""
     found: dict[str, Any] = {}
@@ -59,9 +77,9 @@ def reads(fn: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def live(fn: Callable[..., Any]) -> tuple[str, ...]:
-    """What a captured function reads that may become another all the same, by name: objects and modules of
-    the user's own, caches, containers where some function changes any."""
+def live(fn: Callable[..., Any], arguments: Mapping[str, Any] = _NO_ARGUMENTS) -> tuple[str, ...]:
+    """What a captured function reads, or is given, that may become another all the same, by name: objects and
+    modules of the user's own, caches, containers where some function changes any."""
     functions = list(_functions(fn, set()))
     changes = any(_changes_containers(f.__code__) for f in functions)
     found: dict[str, None] = {}
@@ -72,6 +90,7 @@ def live(fn: Callable[..., Any]) -> tuple[str, ...]:
         if not isinstance(one.__globals__, _Names) and _is_users(one):
             found[one.__name__] = None
         found |= {n: None for n, v in read.items() if _may_change(v, changes)}
+    found |= {n: None for n, v in arguments.items() if _may_change(v, changes)}
     owner = getattr(fn, "__self__", None)
     return (*found, *([type(owner).__name__] if owner is not None and _may_change(owner, changes) else ()))
 
@@ -98,8 +117,10 @@ def _may_change(value: Any, containers: bool) -> bool:
         or value is _EMPTY
     ):
         return False  # copied, captured, or what it is
-    if type(value) in _CONTAINERS:
-        inner = value.values() if type(value) is dict else value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return any(_may_change(v, containers) for v in value)
+    if type(value) in _CONTAINERS or type(value) in (OrderedDict, defaultdict):
+        inner = value.values() if isinstance(value, dict) else value
         return containers or len(value) > _MOST or any(_may_change(v, containers) for v in inner)
     if isinstance(value, MethodType):
         return _may_change(value.__self__, containers)
@@ -143,9 +164,9 @@ class _Capturing:
         if kind is partial:
             given = {n: self.of(v) for n, v in value.keywords.items()}
             return partial(self.of(value.func), *map(self.of, value.args), **given)
-        if kind is np.ndarray:
+        if isinstance(value, np.ndarray):
             return value.copy()
-        if kind.__module__.partition(".")[0] in ("pandas", "xarray") and hasattr(value, "copy"):
+        if kind.__module__.partition(".")[0] in _TABLES and hasattr(value, "copy"):
             return value.copy(deep=True)
         if self._containers and kind in _CONTAINERS and len(value) <= _MOST:
             if kind in (tuple, set):
@@ -157,6 +178,12 @@ class _Capturing:
             else:
                 held.extend(map(self.of, value))
             return held
+        if self._containers and kind in (OrderedDict, defaultdict) and len(value) <= _MOST:
+            same: Any = copy(value)
+            same.update((k, self.of(v)) for k, v in value.items())
+            return same
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return kind(*map(self.of, value))
         if isinstance(value, Messenger) and value.fn is not None:
             made: Any = copy(value)
             made.fn = self.of(value.fn)

@@ -207,7 +207,7 @@ def levels(column: Any) -> tuple[str, ...]:
 
 def _from_numpy(value: np.ndarray, name: str, known: Known) -> Any:
     if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biuf":
-        return np.ma.filled(value.astype(float), np.nan) if np.ma.is_masked(value) else np.asarray(value)
+        return np.ma.filled(value.astype(float), np.nan) if np.ma.is_masked(value) else np.array(value)
     if value.dtype.names:
         return _table(((n, value[n]) for n in value.dtype.names), name, known)
     if value.dtype.kind in "mM":
@@ -280,7 +280,9 @@ def _table(columns: Iterable[tuple[Hashable, Any]], name: str, known: Known) -> 
             if column in kept or column in refused:
                 kept.pop(column, None)
                 raise DataError(f"{name!r} has several columns {column!r}: give each a name of its own")
-            found = whole(_column(values, called, known) if one else _from_numpy(values, called, known))
+            found = whole(
+                _column(values, called, known) if one else _from_numpy(values, called, known), values
+            )
             check_range(called, found)
             kept[column] = found
         except DataError as error:

@@ -58,7 +58,7 @@ def predict(
         with own.density.surroundings.carried():
             check_unchanged(own.fn, own.density)
             asked, held = held_of(own, asked_of(own, table, dict(arguments or {})), do, given)
-            plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given)
+            plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given, draws=part.draws)
             leading = next(iter(part.draws.values())).shape[:2]
             flat = ungrouped(part.plan, part.draws)
             return _result(own, asked, held, plan, flat, leading, wanted, seed, id(run), folder)

@@ -7,17 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density.build import traced_again
+from gibbsite.density.build import parameters_of_function, traced_again
 from gibbsite.density.density import Density
 from gibbsite.errors import ModelError
 from gibbsite.inputs.captured import live
+from gibbsite.inputs.table import Table
 
 
 def check_unchanged(fn: Callable[..., Any], density: Density) -> None:
     """Refuse to put draws into another program than they are of: where something that the model reads cannot
     be captured when it is made (objects, modules, what others have compiled), it is traced again. Raises
     `ModelError`."""
-    names = live(fn)
+    names = live(fn, _plain_arguments(fn, density))
     if not names or density.traced is None:
         return
     now = traced_again(fn, density)
@@ -29,6 +30,16 @@ def check_unchanged(fn: Callable[..., Any], density: Density) -> None:
         "one are none of the other. Give it the values that it had, or make the model again, by its cell or "
         "`gibbsite.model`, and sample it"
     )
+
+
+def _plain_arguments(fn: Callable[..., Any], density: Density) -> dict[str, Any]:
+    """The arguments that are no arrays of the program, by name."""
+    args, kwargs = density.arguments.rebuild(density.arguments.arrays)
+    names = parameters_of_function(fn)
+    named = [*names, *(f"argument {i}" for i in range(len(names), len(args)))]
+    return {
+        n: v for n, v in (dict(zip(named, args, strict=False)) | kwargs).items() if not isinstance(v, Table)
+    }
 
 
 def _same(one: Any, other: Any) -> bool:

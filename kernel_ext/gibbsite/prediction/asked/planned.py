@@ -61,8 +61,17 @@ class Planned:
     beside: tuple[str, ...] = ()
 
 
-def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -> Planned:
-    """What is to be done. With `prior` nothing is known. `fixed` and `given` are the sites that are set.
+def planned(
+    origin: Any,
+    asked: Asked,
+    *,
+    prior: bool,
+    fixed: Any,
+    given: Any,
+    draws: Mapping[str, np.ndarray] | None = None,
+) -> Planned:
+    """What is to be done. With `prior` nothing is known. `fixed` and `given` are the sites that are set;
+    `draws` of the run are where rows are looked at.
 
     Raises `DataError` and `ModelError` for what cannot be had, with the reason.
     """
@@ -129,7 +138,7 @@ def planned(origin: Any, asked: Asked, *, prior: bool, fixed: Any, given: Any) -
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
     named = tuple(n for n in density.sites if n in data or n in instead)
     moved = any(r.same < r.before for r in rows)
-    beside = () if prior or cut is not None or rest else company(origin, asked, outcomes, moved)
+    beside = () if prior or cut is not None or rest else company(origin, asked, outcomes, moved, draws)
     if cut is None:
         beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
     beside += () if prior else unheard(origin, density, asked, outcomes, places, news)

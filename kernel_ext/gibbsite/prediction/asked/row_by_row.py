@@ -30,13 +30,19 @@ _MOST = 12
 _MOST_ROWS = 100_000
 _FAR = 1000.0
 """Standard deviations that a value is moved by: a mean of many follows, and what was above it is below."""
-_STATES = 3
+_STATES, _SPREAD = 3, 32
 _SOME, _FEW = 0.25, 4
 """Which share of the other rows changes with a number of all of them; fewer rows may be neighbours."""
 _INSTEAD = "standardise before the model and not within, by hand or by `model.centred`"
 
 
-def company(origin: Any, asked: Asked, outcomes: Mapping[str, str], moved: bool = True) -> tuple[str, ...]:
+def company(
+    origin: Any,
+    asked: Asked,
+    outcomes: Mapping[str, str],
+    moved: bool = True,
+    draws: Mapping[str, np.ndarray] | None = None,
+) -> tuple[str, ...]:
     """What to know of new data whose rows do not stand for themselves, a sentence each; `moved` says that the
     model's own rows are not the first of them, in their order. Raises `DataError` where a column is set for
     all rows of the model's own data that a number of all of them is taken off."""
@@ -66,7 +72,7 @@ def company(origin: Any, asked: Asked, outcomes: Mapping[str, str], moved: bool 
         )
     if numbered := [n for n in numbered_by_python(origin) if n in other]:
         found.append(_numbered(numbered))
-    if not found and moved and depends_on_others(origin):
+    if not found and moved and depends_on_others(origin, draws):
         found.append(
             "what the model makes of a row depends on its place or on the rows beside it (jnp.arange, a lag, "
             "codes that it numbers itself), and those are others in the new table: have such numbers as "
@@ -189,36 +195,45 @@ def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> dict[str, boo
             if rows := _movers(leaves[name], before, lambda c, name=name: at(name, c)):
                 found[name] = len(rows) > 1
         except (GibbsiteError, ValueError, TypeError, IndexError):
-            found[name] = True  # with another value it is another model
+            continue  # a value so far off has no place in it
     density.cache["pooled by python"] = found
     return density.cache["pooled by python"]
 
 
-def depends_on_others(origin: Any) -> bool:
+def depends_on_others(origin: Any, draws: Mapping[str, np.ndarray] | None = None) -> bool:
     """Whether some of the model's own rows, in a table of themselves, have other parameters of data than
-    among all; False also where the model cannot run with so few."""
+    among all, at some `draws` of a run, `[chain, draw, *shape]`; False also where the model cannot run with
+    so few."""
     density = origin.density
     if "rows of their own" not in density.cache:
-        density.cache["rows of their own"] = _alone(origin)
+        density.cache["rows of their own"] = _alone(origin, _states(density, draws or {}))
     return density.cache["rows of their own"]
 
 
-def _alone(origin: Any) -> bool:
+def _states(density: Density, draws: Mapping[str, np.ndarray]) -> list[Any]:
+    if all(n in draws for n in density.latents):
+        count = min(draws[n].shape[1] for n in density.latents) if density.latents else 1
+        at = np.unique(np.linspace(0, count - 1, _STATES).astype(int))
+        return [{n: np.asarray(draws[n])[0, i] for n in density.latents} for i in at]
+    states = [random_state(density, seed) for seed in range(_STATES)]
+    return [s for s in states if s is not None]
+
+
+def _alone(origin: Any, states: Sequence[Any]) -> bool:
     density, bound = origin.density, bound_arguments(origin)
     data = [density.sites[n] for n in current(density).data if n in density.sites]
     sites = {s.name: s.shape[0] for s in data if s.element_rank and not s.in_scan}
-    states = [random_state(density, seed) for seed in range(_STATES)] if sites else []
     return any(
         _rows_differ(origin, bound, [n for n, k in sites.items() if k == size], size, states)
         for size in {*sites.values()}
-        if 2 < size <= _MOST_ROWS and states[0] is not None
+        if 2 < size <= _MOST_ROWS
     )
 
 
 def _rows_differ(origin: Any, bound: Any, sites: list[str], size: int, states: Sequence[Any]) -> bool:
     density, places = origin.density, places_of(origin, bound)
     columns = {n: np.asarray(v) for n, v in leaves_of(origin, bound).items() if np.shape(v)[:1] == (size,)}
-    for rows in _few_rows(columns.values(), size):
+    for rows in _few_rows(columns.values(), size) if columns else ():
         values = dict(bound)
         for name, column in columns.items():
             head = name.partition("[")[0]
@@ -235,7 +250,8 @@ def _rows_differ(origin: Any, bound: Any, sites: list[str], size: int, states: S
                     break
                 among = _by_name(density, sites, state, list(density.arguments.arrays))
                 alone = _by_name(few, sites, part, list(few.arguments.arrays))
-                pairs = [(v[rows], alone[n]) for n, v in among.items() if n in alone]
+                pairs = [(v[rows], alone.get(n)) for n, v in among.items()]
+                pairs = [(a, b) for a, b in pairs if b is not None and a.shape == b.shape]
                 if not all(np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True) for a, b in pairs):
                     return True
         except (GibbsiteError, ValueError, TypeError, IndexError, KeyError):
@@ -244,8 +260,9 @@ def _rows_differ(origin: Any, bound: Any, sites: list[str], size: int, states: S
 
 
 def _few_rows(columns: Iterable[np.ndarray], size: int) -> Iterator[list[int]]:
-    """The last row before one in the middle, and of columns of whole numbers those of the largest."""
-    yield [size - 1, size // 2]
+    """Every other row or fewer, from the last to the first, and of columns of whole numbers those of the
+    largest."""
+    yield [*range(size - 1, -1, -max(2, size // _SPREAD))]
     for codes in [c for c in columns if c.ndim == 1 and c.dtype.kind in "iu"][:_FEW]:
         yield np.flatnonzero(codes == codes.max())[::-1][:2].tolist()
 
