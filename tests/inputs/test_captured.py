@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gibbsite.inputs.captured import captured
+from gibbsite.inputs.captured import captured, live
 from numpyro import handlers
 
 SCALE, TABLE, DEEP = 2.0, {"s": 0.5, "by": [1.0, 2.0]}, {}
@@ -161,3 +161,21 @@ def test_objects_and_libraries_are_what_they_are():
 def test_errors_name_what_the_model_does_not_read():
     with pytest.raises(gb.GibbsiteError, match="did you mean 'reading'"):
         gb.model(lambda: numpyro.sample("y", dist.Normal(readng, 1)))  # noqa: F821
+
+
+def test_names_that_are_asked_for_by_text(restored):
+    def by_text():
+        return (
+            eval("SCALE"),
+            "SCALE" in globals(),
+            globals().get("TABLE")["s"],
+            FRAME.eval("x * @SCALE").sum(),
+        )
+
+    assert captured(by_text)() == (2.0, True, 0.5, 12.0)
+
+
+def test_a_librarys_object_around_a_users_function_is_known_to_change():
+    wrapped, plain = np.vectorize(link), np.vectorize(np.sqrt)
+    assert live(captured(lambda: wrapped(1.0))) == ("wrapped",)
+    assert live(captured(lambda: plain(1.0))) == ()

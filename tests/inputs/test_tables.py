@@ -890,3 +890,20 @@ def test_fewer_rows_than_names_can_be_predicted():
     run = gb.model(line, df=table).sample(draws=40, chains=1, seed=1)
     assert np.abs(run.predict().to_frame()["mean"].to_numpy() - table["y"]).max() < 0.2
     assert np.abs(run.predict(table.iloc[:5]).to_frame()["mean"].to_numpy() - table["y"][:5]).max() < 0.2
+
+
+def test_levels_of_columns_in_a_loop():
+    """The size of a plate was known of columns that a model writes out alone."""
+    frame = pd.DataFrame({"g": list("aabbc"), "h": list("xyxyx"), "y": np.arange(5.0)})
+
+    def crossed(t):
+        mean = 0.0
+        for name in ("g", "h"):
+            with numpyro.plate(name, len(gb.levels(t[name]))):
+                u = numpyro.sample(f"u_{name}", dist.Normal(0, 1))
+            mean = mean + u[t[name]]
+        numpyro.sample("y", dist.Normal(mean, 1), obs=t["y"])
+
+    model = gb.model(crossed, frame)
+    assert (model.sites["u_g"].shape, model.sites["u_h"].shape) == ((3,), (2,))
+    assert "u_h[y]" in model.sample(draws=20, chains=1, seed=0).summary().index

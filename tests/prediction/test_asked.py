@@ -562,3 +562,23 @@ def test_fewer_rows_that_are_asked_for_by_their_number_are_new():
     assert abs(one.draws["y"].mean() / 4 - share) < 4 * np.sqrt(0.25 / 1000)
     more = run.predict(y=None, n=5).draws["y"]
     assert abs(more[..., 0].mean()) < 0.1 and abs(more[..., 3].mean() - 4) < 0.1
+
+
+def test_new_groups_are_those_of_the_rows_that_name_them():
+    """Of a table of groups in another order a new one had another's covariate, in silence."""
+    groups = pd.DataFrame({"name": list("abcd"), "size": [1.0, 2.0, 3.0, 4.0]})
+    rows = pd.DataFrame({"g": list("abcdabcd"), "y": [1.0, 2.0, 3.0, 4.0] * 2})
+
+    def nested(sc, t):
+        b = numpyro.sample("b", dist.Normal(0, 3))
+        with numpyro.plate("s", len(sc)):
+            u = numpyro.sample("u", dist.Normal(b * sc["size"], 0.05))
+        numpyro.sample("y", dist.Normal(u[t["g"]], 0.1), obs=t["y"])
+
+    run = gb.model(nested, groups, rows).sample(draws=300, warmup=100, chains=1, seed=0)
+    new = pd.concat([groups, pd.DataFrame({"name": ["aa"], "size": [10.0]})])
+    asked = pd.DataFrame({"g": ["aa", "d"]})
+    found = run.predict(sc=new, t=asked).to_frame("y")["mean"].to_numpy()
+    np.testing.assert_allclose(found, [10, 4], atol=0.5)
+    with pytest.raises(DataError, match=r"of which 'b' is 1, and row 1 of sc is 'aa'"):
+        run.predict(sc=new.sort_values("name"), t=asked)

@@ -33,6 +33,8 @@ _CONTAINERS = (dict, list, set, tuple)
 _TABLES = ("pandas", "xarray")
 _NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 _CALLED = (FunctionType, MethodType, partial, Messenger)
+# what looks names up by their text, as expressions and formulas do
+_BY_TEXT = frozenset("eval exec globals query model_matrix dmatrix dmatrices design_matrices".split())
 _CHANGING = frozenset(
     "append extend insert add update setdefault pop popitem remove discard clear sort".split()
 )
@@ -133,7 +135,9 @@ def _may_change(value: Any, containers: bool) -> bool:
         return _compiled(value) is not None
     module = sys.modules.get(of_type.__module__)
     mutable = not isinstance(value, type) and of_type.__module__ in ("types", "collections", "functools")
-    return mutable or not _is_librarys(of_type.__module__, getattr(module, "__file__", None) or "")
+    holds = vars(value).values() if not isinstance(value, type) and hasattr(value, "__dict__") else ()
+    held = any(isinstance(v, FunctionType) and _is_users(v) for v in holds)  # as `np.vectorize` does
+    return mutable or held or not _is_librarys(of_type.__module__, getattr(module, "__file__", None) or "")
 
 
 class _Capturing:
@@ -207,6 +211,9 @@ class _Capturing:
         for name in _named(code, "LOAD_GLOBAL", "LOAD_NAME"):
             if name not in names and name in fn.__globals__:
                 names[name] = self.of(fn.__globals__[name])
+        if any(_BY_TEXT & {*c.co_names} for c in _codes(code)):
+            for name in [n for n in fn.__globals__ if n not in names]:
+                names[name] = fn.__globals__[name]
         return made
 
     def _wrapper(self, fn: FunctionType) -> FunctionType:

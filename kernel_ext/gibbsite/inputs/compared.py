@@ -77,6 +77,12 @@ def comparing(
     return told
 
 
+def labels_within(column: Any) -> tuple[str, ...]:
+    """The categories of a column that a model has been given, while it runs; none of others."""
+    held = _columns.known.get(id(column))
+    return tuple(held[2]) if held is not None and held[0] is column else ()
+
+
 def comparable(array: Any, other: Any, how: str) -> Any:
     """What an array is compared with in place of `other`: its code, or days; else as it is. Raises
     `DataError` for texts and dates that stand for no number."""

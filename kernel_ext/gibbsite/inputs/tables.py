@@ -17,6 +17,7 @@ import numpy as np
 
 from gibbsite.errors import DataError
 from gibbsite.ground.lazy_import import later
+from gibbsite.inputs.compared import labels_within
 from gibbsite.inputs.table import Table
 
 nw = later("narwhals.stable.v1")
@@ -196,6 +197,8 @@ def levels(column: Any) -> tuple[str, ...]:
 
     Raises `DataError` for a column of numbers or times, which have no categories.
     """
+    if within := labels_within(column):
+        return within
     known = Known()
     as_arrays(column, "column", known)
     if "column" not in known.labels:

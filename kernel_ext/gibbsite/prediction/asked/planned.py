@@ -37,6 +37,7 @@ from gibbsite.prediction.drawn.program import Ask
 from gibbsite.printing.statements.statement import distribution_text
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.validation.indices import check_indices, negative_notes
+from gibbsite.validation.meeting import check_meeting
 from gibbsite.validation.whole_numbers import check_whole_numbers
 
 
@@ -86,6 +87,8 @@ def planned(
         data |= more
         density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
     _check_lengths(origin, asked, outcomes, density, stood_in)
+    if asked.new:
+        check_meeting(density, asked.labels, origin.analysis.known.units)
     # a model that asks whether it has data (`if y is None`) has other statements without them
     instead = density.sites.keys() - origin.sites.keys() if data - density.sites.keys() else set()
     data = data.intersection(density.sites)
