@@ -179,3 +179,14 @@ def test_a_librarys_object_around_a_users_function_is_known_to_change():
     wrapped, plain = np.vectorize(link), np.vectorize(np.sqrt)
     assert live(captured(lambda: wrapped(1.0))) == ("wrapped",)
     assert live(captured(lambda: plain(1.0))) == ()
+
+
+def test_models_share_the_copy_of_an_array_that_stays(restored):
+    def x_of():
+        return X
+
+    first, second = captured(x_of)(), captured(x_of)()
+    assert first is second is not X
+    X[:] = np.nan
+    third, fourth = captured(x_of)(), captured(x_of)()
+    assert np.isnan(third).all() and third is fourth and np.array_equal(first, np.arange(4.0))
