@@ -233,8 +233,10 @@ _copies: WeakValueDictionary[int, np.ndarray] = WeakValueDictionary()
 def _copied(array: np.ndarray) -> np.ndarray:
     """A copy, the one that another model has where the array is still the same."""
     made = _copies.get(id(array))
-    alike = made is not None and type(made) is type(array) and array.dtype.kind in "biufc"
-    if alike and made.dtype == array.dtype and np.array_equal(made, array, equal_nan=True):
+    alike = made is not None and type(made) is type(array) and made.dtype == array.dtype
+    if made is None or not alike or array.dtype.kind not in "biufc":
+        return _copies.setdefault(id(array), array.copy()) if made is None else array.copy()
+    if np.array_equal(made, array, equal_nan=True):
         return made
     _copies[id(array)] = made = array.copy()
     return made
