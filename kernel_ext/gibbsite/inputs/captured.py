@@ -233,13 +233,15 @@ _copies: WeakValueDictionary[int, np.ndarray] = WeakValueDictionary()
 def _copied(array: np.ndarray) -> np.ndarray:
     """A copy, the one that another model has where the array is still the same."""
     made = _copies.get(id(array))
-    alike = made is not None and type(made) is type(array) and made.dtype == array.dtype
-    if made is None or not alike or array.dtype.kind not in "biufc":
-        return _copies.setdefault(id(array), array.copy()) if made is None else array.copy()
-    if np.array_equal(made, array, equal_nan=True):
+    if made is not None and _is_same(made, array):
         return made
-    _copies[id(array)] = made = array.copy()
+    made = _copies[id(array)] = array.copy()
     return made
+
+
+def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
+    plain = type(one) is type(other) and one.dtype == other.dtype and one.dtype.kind in "biufc"
+    return plain and np.array_equal(one, other, equal_nan=True)
 
 
 def _held(cell: CellType) -> Any:

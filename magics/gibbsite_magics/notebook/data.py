@@ -89,16 +89,19 @@ def _is_array(value: Any) -> bool:
 
 
 def _fingerprint(value: Any) -> tuple[Any, ...] | None:
-    """Type, shape and a checksum of an array or a table: of the bytes where there are any, else of what the
-    elements print as. Numbers and texts as they are, functions by their code; None for all else."""
-    if isinstance(value, int | float | str):
-        return type(value).__name__, value
+    """Numbers, texts and containers as they print, functions by what they do, arrays and tables by a checksum;
+    None for all else."""
     if isinstance(value, FunctionType):
         return "function", _written(value.__code__), repr(value.__defaults__)
-    if isinstance(value, dict | list | tuple) and len(value) <= _MOST:
-        return type(value).__name__, repr(value)
-    if not _is_array(value):
-        return None
+    if isinstance(value, int | float | str):
+        return type(value).__name__, value
+    if isinstance(value, dict | list | tuple):
+        return (type(value).__name__, repr(value)) if len(value) <= _MOST else None
+    return _checksum(value) if _is_array(value) else None
+
+
+def _checksum(value: Any) -> tuple[Any, ...]:
+    """Type, shape and a checksum: of the bytes where there are any, else of what the elements print as."""
     columns = getattr(value, "columns", None)
     if columns is None:
         parts = [value]
