@@ -89,7 +89,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _fingerprint(value: Any) -> tuple[Any, ...] | None:
-    """Numbers, texts and containers as they print, functions by what they do, arrays and tables by a checksum;
+    """Numbers, texts and containers as they print, functions by what they do, arrays by a checksum;
     None for all else."""
     if isinstance(value, FunctionType):
         return "function", _written(value.__code__), repr(value.__defaults__)
