@@ -19,7 +19,7 @@ def program(*lines: str, x=(0.94, 1.03), g=(2, 0), keep=(True, False), dtype="ui
 WRAPPED = program(
     "mu = numpyro.sample('mu', dist.Normal(0.3, 2.0).expand([3]).to_event(1))",
     "with numpyro.plate('n', 2):",
-    "    read = mu.at[g - 1].get(mode='fill', fill_value=0.5)",
+    "    read = mu.at[3 - g].get(mode='fill', fill_value=0.5)",
     "    numpyro.sample('x', dist.Normal(2.0 * read - 1.0, 1.5), obs=x)",
 )
 PADDED = program(
