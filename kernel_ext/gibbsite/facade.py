@@ -417,8 +417,8 @@ class Model(Live):
         default policy; `namespace` has the values of names that stand for options in it, and `random_scan`
         makes each sweep's order random. Raises `ScheduleError` before anything runs.
         """
-        options = {"random_scan": True} if random_scan else {}
-        return self.execution.schedule(text, **options, **({"namespace": namespace} if namespace else {}))
+        options = {"random_scan": random_scan, "namespace": namespace}
+        return self.execution.schedule(text, **{n: v for n, v in options.items() if v})
 
     def plan(self, schedule: Any = None) -> "Plan":
         """The model and a schedule, ready to run."""

@@ -16,7 +16,7 @@ def program(*lines: str, x=(0.94, 1.03), g=(2, 0), keep=(True, False), dtype="ui
     return Program(source, np.array(x), np.array(g, dtype), np.array(keep))
 
 
-WRAPPED = program(
+OUTSIDE = program(
     "mu = numpyro.sample('mu', dist.Normal(0.3, 2.0).expand([3]).to_event(1))",
     "with numpyro.plate('n', 2):",
     "    read = mu.at[3 - g].get(mode='fill', fill_value=0.5)",
@@ -99,12 +99,12 @@ def at_the_mode(key, d):
 
 
 PLANTED = {
-    "out of range": (WRAPPED, "gibbsite.printing.elements.copies._in_range", lambda *args: True),
+    "out of range": (OUTSIDE, "gibbsite.printing.elements.copies._in_range", lambda *args: True),
     "masks forgotten": (PADDED, "gibbsite.density.terms.Term.contribution", unweighted),
     "padding": (PADDED, "gibbsite.modelling.missing.flat_elements", lambda density: {}),
     "point masses": (POINT, "gibbsite.density.model.collect.check_atoms", lambda *args: None),
     "improper": (IMPROPER, "gibbsite.modelling.analysis.check_proper", lambda density: None),
-    "a neighbour's data": (WRAPPED, "gibbsite.conditional.forms.walk.reduce_onto", neighbours),
+    "a neighbour's data": (OUTSIDE, "gibbsite.conditional.forms.walk.reduce_onto", neighbours),
     "a neighbour's table": (SWITCHED, "gibbsite.conditional.reads.reduce.reduce_onto", neighbours),
     "a neighbour's pairs": (RING, "gibbsite.conditional.finite.finite.reduce_onto", neighbours),
     "a rate below zero": (RISING, "gibbsite.conditional.draws.truncated.sample_bent", anywhere),
@@ -112,7 +112,7 @@ PLANTED = {
     "narrow numbers": (NARROW, "gibbsite.programs.domains.degree._adds_up", lambda eqn: True),
     "an interval": (CUT, "gibbsite.conditional.draws.truncated.sample_log_concave", at_the_mode),
 }
-RIGHT = (WRAPPED, PADDED, POINT, IMPROPER, SWITCHED, RING, NARROW, RISING, BENT, CUT)
+RIGHT = (OUTSIDE, PADDED, POINT, IMPROPER, SWITCHED, RING, NARROW, RISING, BENT, CUT)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gibbsite.inputs.captured import captured, live
+from gibbsite.inputs.captured import captured
+from gibbsite.inputs.live import live
 from numpyro import handlers
 
 SCALE, TABLE, DEEP = 2.0, {"s": 0.5, "by": [1.0, 2.0]}, {}

@@ -14,7 +14,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ModelError
-from gibbsite.inputs.captured import live
+from gibbsite.inputs.live import live
 
 K = 2.0
 Y = np.random.default_rng(0).normal(1, 1, 20)
@@ -182,3 +182,21 @@ def test_arguments_are_those_that_were_given():
     held.y += 10
     with pytest.raises(ModelError, match=r"what it reads has changed \(held\)"):
         run.elpd()
+
+
+def test_refits_and_structures_are_looked_at_too():
+    setting = Setting()
+
+    def fitted():
+        like(prior() * setting.k)
+
+    def either():
+        a = prior()
+        like(a * setting.k if numpyro.sample("on", dist.Bernoulli(0.5)) == 1 else a)
+
+    one, several = (gb.model(f).sample(draws=40, warmup=40, chains=2, seed=0) for f in (fitted, either))
+    assert np.isfinite(one.elpd().elpd) and several.predict().draws["y"].shape[-1] == 20
+    setting.k = 20.0  # what was answered is kept, and a refit is of the model as it was
+    for ask in (lambda: one.elpd(kfold=2), lambda: one.elpd(refit=True), several.predict):
+        with pytest.raises(ModelError, match="is another than when it was made"):
+            ask()

@@ -43,7 +43,7 @@ from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, duplicated
 from gibbsite.programs.jaxpr.source_line import user_line_of_exception
 
-captured = later("gibbsite.inputs.captured")
+inputs = later("gibbsite.inputs.live")
 _DYNAMIC = (*TRACER_ERRORS, TypeError)
 _ARRAY = re.compile(r"\bdata\[(\d+)\]")
 # Nats by which log densities are off: one in a hundred of what is drawn by them may be another.
@@ -297,7 +297,7 @@ def _trace(
         }
 
     closed, shapes = jax.make_jaxpr(density, return_shape=True)(dict(values), arrays)
-    if captured.live(
+    if inputs.live(
         fn, {str(i): v for i, v in enumerate(arguments.static)}
     ):  # arrays of the user's objects may be changed in place
         own = [c if isinstance(c, jax.Array) else np.array(c) for c in closed.consts]

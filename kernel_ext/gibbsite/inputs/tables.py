@@ -353,13 +353,14 @@ def _as_texts(index: Any) -> tuple[str, ...]:
     return texts
 
 
-def in_order_of(value: Any, count: int, labels: Mapping[str, tuple[str, ...]], source: Any = None) -> Any:
+def in_order_of(value: Any, labels: Mapping[str, tuple[str, ...]], source: Any = None) -> Any:
     """A series of pandas whose labels are those of the rows it is asked for, in another order, in theirs; all
     else as it is. The rows are those of `source`, where that is a table of as many, or else have `labels`, or
     are numbered."""
     index = getattr(value, "index", None)
-    if index is None or callable(index) or len(index) != count:
+    if index is None or callable(index):
         return value
+    count = len(index)
     own = getattr(source, "index", None)
     found = [_as_texts(own)] if own is not None and not callable(own) and len(own) == count else []
     found += [t for n, t in labels.items() if n.startswith("index of ") and len(t) == count]

@@ -14,6 +14,7 @@ from gibbsite.diagnostics.predictive.parts import Part, parts_of
 from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
+from gibbsite.inputs.tables import Labels
 from gibbsite.prediction.across import across
 from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of, outcomes_of
 from gibbsite.prediction.asked.planned import Planned, planned
@@ -22,7 +23,6 @@ from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn,
 from gibbsite.prediction.note import thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
 from gibbsite.sampling.engine.resources import available_memory, readable
-from gibbsite.validation.unchanged import check_unchanged
 from gibbsite.validation.whole_numbers import wrapped
 
 _FILLED = 0.8  # of the free memory
@@ -56,7 +56,6 @@ def predict(
     def one(part: Part, seed: int) -> Prediction:
         own = part.model
         with own.density.surroundings.carried():
-            check_unchanged(own.fn, own.density)
             asked, held = held_of(own, asked_of(own, table, dict(arguments or {})), do, given)
             plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given, draws=part.draws)
             leading = next(iter(part.draws.values())).shape[:2]
@@ -127,7 +126,6 @@ def predict_prior(
             f"the factor {origin.density.factor_names[0]!r} has no distribution to be drawn from, so that "
             "the prior is not what the statements draw"
         )
-    check_unchanged(origin.fn, origin.density)
     asked, held = held_of(origin, asked_of(origin, table, dict(arguments or {})), do, given)
     plan = planned(origin, asked, prior=True, fixed=held.fixed, given=held.given)
     return _result(origin, asked, held, plan, {}, (1, count), count, seed, id(origin))
@@ -254,12 +252,7 @@ def _wrapped(plan: Planned, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
     state = {n: arrays[n].mean((0, 1)).astype(sites[n].dtype) for n in plan.density.latents if n in arrays}
     known = all(n in state and state[n].shape == sites[n].shape for n in plan.density.latents)
     if known and (found := wrapped(plan.density, state)) is not None:
-        place, beyond, names = found
-        yield (
-            f"whole numbers of {', '.join(names)} come to {beyond:.4g}{place}, which their type does not "
-            f"hold: they begin again at its other end. Compute with decimal numbers, as in "
-            f"`1.0 * {names[0]}`"
-        )
+        yield f"{found.says}; {found.cure}"
 
 
 def _check_missing(origin: Any, held: Held) -> None:
@@ -429,8 +422,12 @@ def _facts(
     told |= {site: asked.labels[n] for n, site in outcomes_of(origin).items() if n in asked.labels}
     return Facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
-        None if held.given else pairs, asked.source, pairs[1], asked.labels,
+        None if held.given else pairs, asked.source, pairs[1], _of_rows(asked.labels),
     )  # fmt: skip
+
+
+def _of_rows(labels: Labels) -> Labels:
+    return {n: t for n, t in labels.items() if n.startswith("index of ")}
 
 
 def _nominal(plan: Planned, outcomes: Sequence[str]) -> dict[str, int]:

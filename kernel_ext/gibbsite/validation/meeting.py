@@ -41,8 +41,8 @@ def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: 
             _check_rows(density, eqn, column, name, labels)
         key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
         _check_codes(eqn, picked.setdefault(key, name), name, labels)
+    _check_numbers(density, holds, labels)
     for eqn in density.closed.jaxpr.eqns if holds else ():
-        _check_numbers(density, eqn, holds, labels)
         read = [n for v in eqn.invars if (n := _held(holds, v))]
         if of_kind(eqn, COMPARES | SUBTRACTS) and len({*read}) == 2:
             one, other = read
@@ -99,28 +99,31 @@ def _held(holds: Mapping[Any, str], atom: Any) -> str:
     return "" if isinstance(atom, Literal) else holds.get(atom, "")
 
 
-def _check_numbers(
-    density: Density, eqn: Any, holds: Mapping[Any, str], labels: Mapping[str, Sequence[str]]
-) -> None:
+def _check_numbers(density: Density, holds: Mapping[Any, str], labels: Mapping[str, Sequence[str]]) -> None:
     """Refuse categories that are numbers beside numbers that are no codes, as in `jnp.isin(h, [20, 30])`."""
-    if not of_kind(eqn, EQUALS | LARGER_OR_SMALLER):
-        return
-    for one, other in (eqn.invars, eqn.invars[::-1]):
-        name = _held(holds, one)
-        if name not in labels or not other_numbers(labels[name]):
-            continue
-        beside = known_numbers(density, {}).value(other) if not _held(holds, other) else None
-        if beside is None or not beside.size:
-            continue
+    for eqn, name, beside in _beside(density, holds, labels, EQUALS | LARGER_OR_SMALLER):
         codes = np.isin(beside, np.arange(len(labels[name])))
         if not codes.all():
-            place, number = equation_line(eqn), float(np.asarray(beside)[~codes].flat[0])
-            some = ", ".join(labels[name][:3])
+            place, some = equation_line(eqn), ", ".join(labels[name][:3])
             raise DataError(
                 f"{name} holds categories ({some}{', …' * (len(labels[name]) > 3)}), of which the model gets "
-                f"the codes 0, 1, …, and meets {number:g}{at_place(place)}: numbers have to be numbers in "
-                f"the table, as with `astype(int)`"
+                f"the codes 0, 1, …, and meets {float(beside[~codes].flat[0]):g}{at_place(place)}: numbers "
+                f"have to be numbers in the table, as with `astype(int)`"
             ).at(place, "index-of-another-type")
+
+
+def _beside(
+    density: Density, holds: Mapping[Any, str], labels: Mapping[str, Sequence[str]], kinds: frozenset[str]
+) -> Iterator[tuple[Any, str, np.ndarray]]:
+    """Where codes of categories that are numbers meet known numbers: the equation, the column, and these."""
+    numbers = known_numbers(density, {})
+    for eqn in density.closed.jaxpr.eqns if holds else ():
+        for one, other in (eqn.invars, eqn.invars[::-1]) if of_kind(eqn, kinds) else ():
+            name = _held(holds, one)
+            if name in labels and other_numbers(labels[name]) and not _held(holds, other):
+                beside = numbers.value(other)
+                if beside is not None and beside.size:
+                    yield eqn, name, np.asarray(beside)
 
 
 def _rows_of(density: Density, source: Any, names: Mapping[Any, str]) -> Iterator[str]:
@@ -166,34 +169,28 @@ def _names_of_rows(
         codes = np.asarray(values)
         if key.partition("[")[0] != table or codes.dtype.kind not in "iu" or codes.ndim != 1:
             continue
-        if key in labels or key not in read:
+        if (key in labels or key not in read) and len(np.unique(codes)) == len(codes):
             rows = [str(labels[key][k] if key in labels else k) for k in codes.tolist()]
-            if len({*rows}) == len(rows):
-                yield key, rows
+            yield key, rows
 
 
 def number_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """A sentence for each column of categories that are numbers whose codes are compared with one of these
     numbers, which is another category's code."""
     names = dict(zip(density.data_vars, density.arguments.names, strict=True))
-    numbered = {v: n for v, n in names.items() if n in labels and other_numbers(labels[n])}
-    holds, numbers, told = _holding(density, numbered), known_numbers(density, {}), set[str]()
-    for eqn in density.closed.jaxpr.eqns if holds else ():
-        if not of_kind(eqn, EQUALS):
-            continue
-        for one, other in (eqn.invars, eqn.invars[::-1]):
-            name = _held(holds, one)
-            beside = numbers.value(other) if name and not _held(holds, other) else None
-            if name in told or beside is None or not beside.size or (np.asarray(beside) == 0).any():
-                continue  # all codes, as of a one-hot matrix
-            texts, codes = labels[name], [int(k) for k in np.unique(beside) if k in range(len(labels[name]))]
-            if meant := next((k for k in codes if str(k) in texts and texts[k] != str(k)), None):
-                told.add(name)
-                yield (
-                    f"{name} holds categories that are numbers ({', '.join(texts[:3])}, …), and its codes 0, "
-                    f"1, … are compared with {meant}, which is the code of {texts[meant]!r}: numbers have to "
-                    f"be numbers in the table, as with `astype(int)`"
-                )
+    holds, told = _holding(density, {v: n for v, n in names.items() if n in labels}), set[str]()
+    for _, name, beside in _beside(density, holds, labels, EQUALS):
+        if name in told or (beside == 0).any():
+            continue  # all codes, as of a one-hot matrix
+        texts = labels[name]
+        codes = [int(k) for k in np.unique(beside) if k in range(len(texts))]
+        if meant := next((k for k in codes if str(k) in texts and texts[k] != str(k)), None):
+            told.add(name)
+            yield (
+                f"{name} holds categories that are numbers ({', '.join(texts[:3])}, …), and its codes 0, 1, "
+                f"… are compared with {meant}, which is the code of {texts[meant]!r}: numbers have to be "
+                f"numbers in the table, as with `astype(int)`"
+            )
 
 
 def _check_codes(eqn: Any, one: str, other: str, labels: Mapping[str, Sequence[str]]) -> None:

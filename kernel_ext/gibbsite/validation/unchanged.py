@@ -10,7 +10,7 @@ import numpy as np
 from gibbsite.density.build import parameters_of_function, traced_again
 from gibbsite.density.density import Density
 from gibbsite.errors import ModelError
-from gibbsite.inputs.captured import live
+from gibbsite.inputs.live import live
 from gibbsite.inputs.table import Table
 
 

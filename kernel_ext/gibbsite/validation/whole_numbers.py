@@ -2,7 +2,7 @@
 fewer, and pandas' 64."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,16 +23,30 @@ def check_whole_numbers(density: Density) -> None:
         raise _wraps(density, *found)
 
 
-def wrapped(density: Density, latents: Mapping[str, np.ndarray]) -> tuple[str, float, tuple[str, ...]] | None:
-    """Where whole numbers of these latents wrap around, as words, what they would come to, and the latents'
-    names; None where none do."""
+class Wrapped(NamedTuple):
+    """Whole numbers of the latents `sites` that wrap around: what is wrong, and the way out."""
+
+    sites: tuple[str, ...]
+    says: str
+    cure: str
+
+
+def wrapped(density: Density, latents: Mapping[str, np.ndarray]) -> Wrapped | None:
+    """What wraps around at these values of the latents; None where nothing does."""
     if "may wrap" not in density.cache:
         density.cache["may wrap"] = any(_may_wrap(density, e) for e in density.closed.jaxpr.eqns)
     found = _first(density, latents) if density.cache["may wrap"] else None
     if found is None:
         return None
     eqn, beyond = found
-    return at_place(equation_line(eqn)), beyond, tuple(sorted(density.maps.latents(eqn.outvars[0])))
+    latents_in = sorted(density.maps.latents(eqn.outvars[0]))
+    names = tuple(n for n in latents_in if density.sites[n].discrete) or tuple(latents_in)
+    return Wrapped(
+        names,
+        f"whole numbers of {', '.join(names)} come to {beyond:.4g}{at_place(equation_line(eqn))}, which "
+        f"their type does not hold: they begin again at its other end",
+        f"compute with decimal numbers, as in `1.0 * {names[0]}`, or in double precision (JAX_ENABLE_X64=1)",
+    )
 
 
 def _may_wrap(density: Density, eqn: Any) -> bool:

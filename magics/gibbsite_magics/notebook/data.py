@@ -67,7 +67,7 @@ class Taken:
     def __init__(
         self, fn: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any], namespace: Mapping[str, Any]
     ):
-        from gibbsite.inputs.captured import reads
+        from gibbsite.inputs.reading import reads
 
         given = {**reads(fn), **inspect.signature(fn).bind_partial(*args, **kwargs).arguments}
         own = {n: _fingerprint(v) for n, v in given.items() if n in namespace and namespace[n] is v}

@@ -11,7 +11,6 @@ import numpy as np
 
 from gibbsite.density.model.factorials import as_double
 from gibbsite.errors import ModelError, ScheduleError
-from gibbsite.validation.unchanged import check_unchanged
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,6 @@ def in_full(part: Part) -> Iterator[tuple[Any, Mapping[str, np.ndarray]]]:
     model in double precision, where single precision does not hold the constants of its data."""
     if not part.model._constants_lost:
         with part.model.density.surroundings.carried():
-            check_unchanged(part.model.fn, part.model.density)
             yield part.plan, part.draws
         return
     with part.model._doubled() as twin:

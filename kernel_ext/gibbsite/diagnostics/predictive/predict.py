@@ -15,6 +15,7 @@ from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.evaluation.pieces import in_pieces
 from gibbsite.storage.draws import empty_like
+from gibbsite.validation.unchanged import check_unchanged
 
 _AT_ONCE = 64
 
@@ -49,6 +50,8 @@ def _at_draws(
             f"this takes draws of every latent site, and {', '.join(missing)} {'was' * (len(missing) == 1)}"
             f"{'were' * (len(missing) > 1)} not kept; sample with keep= naming them, too"
         )
+    if plan.origin is not None:
+        check_unchanged(plan.origin.fn, plan.origin.density)
     flat = ungrouped(plan, draws)
     shape = next(iter(draws.values())).shape[:2]
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])

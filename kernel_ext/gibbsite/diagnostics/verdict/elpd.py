@@ -179,13 +179,14 @@ def _estimated(values: Mapping[str, np.ndarray], there: Mapping[str, np.ndarray]
     """The result for the log likelihoods `[chain, draw, *shape]` of the data that are `there`, with the
     errors that come of the draws; of many data piece by piece, without the weights of every draw."""
     found, errors, together = [], [], 0.0
+    data = sum(int(mask.sum()) for mask in there.values())
     for flat in _columns(values, there):
         found.append(_loo(flat, reff))
         shapes = np.asarray(found[-1].pareto_k, float)
         each, sums = _adds(found[-1].log_weights, flat, shapes, reff)
         errors.append(each)
         together = together + sums
-        if flat.shape[-1] < sum(int(m.sum()) for m in there.values()):
+        if flat.shape[-1] < data:
             found[-1].log_weights = None
     out = results.ELPDData(**{f.name: getattr(found[0], f.name) for f in fields(found[0])})
     if len(found) > 1:

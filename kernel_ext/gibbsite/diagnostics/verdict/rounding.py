@@ -95,18 +95,7 @@ def _wrapped(plan: Plan, moments: Moments) -> list[Notice]:
     for by in (0, 3, -3):
         at = {n: (mean + by * sd).astype(sites[n].dtype) for n, (mean, sd) in state.items()}
         if (found := wrapped(plan.density, at)) is not None:
-            place, beyond, names = found
-            names = tuple(n for n in names if sites[n].discrete) or names
-            return [
-                Notice(
-                    f"whole numbers of {', '.join(names)} come to {beyond:.4g}{place}, which their type does "
-                    f"not hold: they begin again at its other end, and the density is another there",
-                    f"compute with decimal numbers, as in `1.0 * {names[0]}`, or in double precision "
-                    f"(JAX_ENABLE_X64=1)",
-                    "precision",
-                    names,
-                )
-            ]
+            return [Notice(found.says, found.cure, "precision", found.sites)]
     return []
 
 

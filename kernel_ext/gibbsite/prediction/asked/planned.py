@@ -38,6 +38,7 @@ from gibbsite.printing.statements.statement import distribution_text
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.validation.indices import check_indices, negative_notes
 from gibbsite.validation.meeting import check_meeting
+from gibbsite.validation.unchanged import check_unchanged
 from gibbsite.validation.whole_numbers import check_whole_numbers
 
 
@@ -76,6 +77,7 @@ def planned(
 
     Raises `DataError` and `ModelError` for what cannot be had, with the reason.
     """
+    check_unchanged(origin.fn, origin.density)
     if not prior:
         _check_steps(origin, asked)
     outcomes = outcomes_of(origin)

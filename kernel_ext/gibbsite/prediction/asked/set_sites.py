@@ -48,8 +48,7 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
     words, outcomes = [], outcomes_of(origin)
     for verb, asks in (("do", by_name("do", do)), ("given", by_name("given", given))):
         for name, value in asks.items():
-            if np.ndim(value) == 1:
-                value = in_order_of(value, len(value), asked.labels, asked.source)
+            value = in_order_of(value, asked.labels, asked.source)
             told = f"{np.size(value)} values" if np.ndim(value) and np.size(value) > 1 else shown(value)
             words.append(f"{name} {'set to' if verb == 'do' else 'given as'} {told}")
             sites = origin.density.groups.get(name, (name,) if name in origin.sites else ())

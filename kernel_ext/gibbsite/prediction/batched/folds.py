@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from gibbsite.density.current import scored_elements
 from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
+from gibbsite.diagnostics.predictive.parts import parts_of
 from gibbsite.diagnostics.predictive.predict import log_likelihood
 from gibbsite.diagnostics.verdict.elpd import elpd_of, observation_names, relative_efficiency, scored
 from gibbsite.errors import DataError, ModelError, OptionError, ScheduleError, UnknownNameError
@@ -26,6 +27,7 @@ from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.batched.classes import Class, Set, arrays_of, same_program
 from gibbsite.prediction.batched.many import together
 from gibbsite.prediction.batched.masked import COUNTED, counting
+from gibbsite.validation.unchanged import check_unchanged
 
 xr, results = later("xarray"), later("gibbsite.diagnostics.predictive.elpd_data")
 
@@ -43,6 +45,8 @@ def left_out(run: Any, kfold: int | None, by: Any, refit: bool, *, seed: int = 0
         raise OptionError(f"kfold is a number of folds of rows; to leave a group out write by={kfold!r}")
     if run.model is None:
         raise ModelError(f"the run of {run.model_name!r} lacks its model, which is fitted again")
+    for part in parts_of(run):
+        check_unchanged(part.model.fn, part.model.density)
     there = scored(run)
     count = sum(int(t.sum()) for t in there.values())
     if refit:
@@ -87,9 +91,7 @@ def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndar
         if name is None:
             raise UnknownNameError("argument or column", by, leaves)
         values, told = leaves[name], model.labels.get(name)
-    if (count := len(values) if np.ndim(values) else 0) and not isinstance(by, str):
-        values = in_order_of(values, count, model.labels)
-    values = np.asarray(values)
+    values = np.asarray(in_order_of(values, model.labels))
     found = []
     for site, mask in there.items():
         if values.ndim != 1 or not mask.ndim or mask.shape[0] != len(values):

@@ -110,7 +110,7 @@ def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.nda
         told = prediction.facts.categories.get(by)
     else:
         facts = prediction.facts
-        values, told = np.asarray(in_order_of(by, rows, facts.rows, facts.source)), None
+        values, told = np.asarray(in_order_of(by, facts.rows, facts.source)), None
     if values.ndim != 1 or len(values) != rows:
         raise DataError(f"by: {shown(by)} has shape {values.shape}, and there are {rows} rows")
     found = {v: np.flatnonzero(values == v) for v in np.unique(values)}

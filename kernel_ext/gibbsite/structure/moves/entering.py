@@ -48,7 +48,7 @@ class Entering(Messenger):
             fn = fn.base_dist
         try:
             drawn = fn.sample(msg["kwargs"]["rng_key"], tuple(msg["kwargs"].get("sample_shape", ())))
-        except NotImplementedError as problem:  # as of `ImproperUniform`
+        except NotImplementedError as problem:  # NumPyro's answer of a density without `sample`
             raise ModelError(
                 f"the site {name!r} cannot be drawn from its prior ({type(fn).__name__}), which a chain does "
                 f"that enters a structure: give it a proper prior"

@@ -99,6 +99,6 @@ def _coordinate(support: Any) -> Any:
         return None
     try:
         found = biject_to(support)
-    except NotImplementedError:  # NumPyro has no map for this support: its elements are drawn from the prior
+    except NotImplementedError:  # the registry's answer, which has no other: nothing of it can be split
         return None
     return found if found.domain.event_dim == 0 else None
