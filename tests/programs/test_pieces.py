@@ -2,6 +2,7 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -28,19 +29,28 @@ def test_rows_are_those_of_one_call(count, at_once):
         np.testing.assert_allclose(found[name], exact[name], rtol=1e-5, atol=1e-5)
 
 
-def slow(row, other):
-    return jax.lax.fori_loop(0, 200_000, lambda i, v: jnp.sin(v + other), row)
+@pytest.mark.parametrize(("seconds", "made"), [(0.01, 1), (10.0, 2)])
+def test_a_better_program_runs_what_is_left_where_that_takes_long(monkeypatch, seconds, made):
+    now, programs = [0.0], []
 
+    def takes(fn, seconds):
+        def timed(*arguments, **options):
+            now[0] += seconds
+            return fn(*arguments, **options)
 
-def test_a_better_program_runs_what_is_left_where_that_takes_long(monkeypatch):
-    made = []
-    compiled = compiling.compiled
-    monkeypatch.setattr(compiling, "compiled", lambda *a, **k: made.append(k) or compiled(*a, **k))
-    assert in_pieces(lambda row, other: row + other, jnp.arange(300.0), 1.0, 16, "sums").sum() == 45150.0
-    assert len(made) == 1
-    made.clear()
-    in_pieces(slow, jnp.arange(300.0), 1.0, 16, "sines")
-    assert [k.get("quickly", False) for k in made] == [True, False]
+        return timed
+
+    def compiled(*arguments, **options):
+        programs.append(options.get("quickly", False))
+        return takes(made_by(*arguments, **options), seconds)
+
+    made_by = compiling.compiled
+    monkeypatch.setattr(compiling, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(compiling, "compiled", compiled)
+    monkeypatch.setattr(compiling, "for_once", takes(compiling.for_once, 1.0))
+    sums = in_pieces(lambda row, other: row + other, jnp.arange(300.0), 1.0, 16, "sums")
+    assert programs == [True, False][:made]
+    np.testing.assert_array_equal(sums, np.arange(300.0) + 1)
 
 
 class Terminal:
