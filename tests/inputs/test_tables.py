@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import threading
 
 import gibbsite as gb
 import jax
@@ -892,18 +893,52 @@ def test_fewer_rows_than_names_can_be_predicted():
     assert np.abs(run.predict(table.iloc[:5]).to_frame()["mean"].to_numpy() - table["y"][:5]).max() < 0.2
 
 
-def test_levels_of_columns_in_a_loop():
-    """The size of a plate was known of columns that a model writes out alone."""
+def by_levels(name, column):
+    with numpyro.plate(name, len(gb.levels(column))):
+        return numpyro.sample(f"u_{name}", dist.Normal(0, 1))[column]
+
+
+def by_plates(name, column):
+    with numpyro.plate(name, column):
+        return numpyro.sample(f"u_{name}", dist.Normal(0, 1))[column]
+
+
+def by_names(name, column):
+    count = column.nunique()
+    assert column.cat.categories == gb.levels(column)
+    with numpyro.plate(name=name, size=count):
+        return numpyro.sample(f"u_{name}", dist.Normal(0, 1))[column]
+
+
+@pytest.mark.parametrize("effect", [by_levels, by_plates, by_names])
+def test_categories_of_columns_in_loops_and_helpers(effect):
+    """They were known of columns that a model writes out alone."""
     frame = pd.DataFrame({"g": list("aabbc"), "h": list("xyxyx"), "y": np.arange(5.0)})
 
     def crossed(t):
         mean = 0.0
         for name in ("g", "h"):
-            with numpyro.plate(name, len(gb.levels(t[name]))):
-                u = numpyro.sample(f"u_{name}", dist.Normal(0, 1))
-            mean = mean + u[t[name]]
+            mean = mean + effect(name, t[name])
         numpyro.sample("y", dist.Normal(mean, 1), obs=t["y"])
 
     model = gb.model(crossed, frame)
     assert (model.sites["u_g"].shape, model.sites["u_h"].shape) == ((3,), (2,))
-    assert "u_h[y]" in model.sample(draws=20, chains=1, seed=0).summary().index
+    run = model.sample(draws=20, chains=1, seed=0)
+    assert "u_h[y]" in run.summary().index
+    assert run.predict(pd.DataFrame({"g": ["c", "b"], "h": ["x", "y"]})).draws["y"].shape == (1, 20, 2)
+
+
+def test_a_plate_of_other_threads_is_numpyros_own():
+    from gibbsite.density.model.alone import as_columns
+
+    plain = numpyro.plate.__init__
+    with as_columns:
+        assert numpyro.plate.__init__ is not plain
+        found = []
+        other = threading.Thread(target=lambda: found.append(numpyro.plate("n", 3).size))
+        other.start()
+        other.join()
+        assert found == [3] and numpyro.plate("n", 2).size == 2
+        with pytest.raises(TypeError, match=r"plate.__init__\(\) missing"):
+            numpyro.plate("n")
+    assert numpyro.plate.__init__ is plain

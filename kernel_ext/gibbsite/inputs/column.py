@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.inputs.compared import comparable
+from gibbsite.inputs.compared import comparable, labels_within
 
 
 class Codes:
@@ -17,6 +17,8 @@ class Codes:
 
     def __init__(self, codes: Any):
         self.codes = codes
+        if labels := labels_within(codes):
+            self.categories = labels
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"'ndarray' object has no attribute {name!r}")  # as of columns: see `explain`
@@ -24,6 +26,8 @@ class Codes:
 
 def _nunique(column: Any) -> Callable[..., int]:
     def nunique(dropna: bool = True) -> int:
+        if labels := labels_within(column):
+            return len(labels)
         found = np.asarray(column)
         missing = np.isnan(found) if found.dtype.kind == "f" else np.zeros(found.shape, bool)
         return len(np.unique(found[~missing])) + int(not dropna and missing.any())

@@ -1,18 +1,22 @@
-"""What columns of categories and dates are compared with: their codes, and days, in place of texts and dates.
+"""Columns of categories and dates within a model, where they are arrays of numbers: how many categories there
+are, and what columns are compared with, codes and days in place of texts and dates.
 
-Within a model such columns are arrays of numbers, of which `df.kind == kind` with a text is a plain False.
-Which arrays are columns of the model's arguments is known by what they are, as long as they are handed on as
-they came; of others, a comparison with a text is refused.
+Of an array `df.kind == kind` with a text is a plain False, and it is no size of a plate. Which arrays are
+columns of the model's arguments is known by what they are, as long as they are handed on as they came; of
+others, a comparison with a text is refused.
 """
 
 import datetime
 import dis
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from types import FunctionType, MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,6 +28,7 @@ _SINCE = "days since "
 _NUMBERS = (int, float, np.integer, np.floating)
 _OTHERS = ("jax", "jaxlib", "numpy", "numpyro", "pandas")
 _LIBRARIES = (*_OTHERS, "gibbsite")
+_plain: "WeakKeyDictionary[Any, Any]" = WeakKeyDictionary()  # the model functions themselves
 _SAID = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -61,19 +66,24 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield from _leaves(part, f"{name}[{key!r}]")
 
 
-def comparing(
-    fn: Callable[..., Any],
-    signature: Any,
-    labels: Mapping[str, Sequence[str]],
-    units: Mapping[str, str],
+def with_columns(
+    fn: Callable[..., Any], labels: Mapping[str, Sequence[str]], units: Mapping[str, str]
 ) -> Callable[..., Any]:
-    """`fn` with the columns among its arguments known, where there are some of categories or dates."""
+    """The model function with the columns of categories and dates among its arguments known while it runs;
+    `units` are those of dates."""
+    if isinstance(fn, MethodType):
+        return MethodType(with_columns(fn.__func__, labels, units), fn.__self__)
+    if not isinstance(fn, FunctionType) or not (labels or units):
+        return fn
+    fn = _plain.get(fn, fn)
+    signature = inspect.signature(fn)
 
     @wraps(fn)
     def told(*args: Any, **kwargs: Any) -> Any:
         with _known(signature.bind(*args, **kwargs).arguments, labels, units):
             return fn(*args, **kwargs)
 
+    _plain[told] = fn
     return told
 
 

@@ -23,8 +23,8 @@ from gibbsite.explain.calls import check_arguments
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
+from gibbsite.inputs.compared import with_columns
 from gibbsite.inputs.tables import Known, Labels, as_arrays, order_notes, plate_labels
-from gibbsite.inputs.texts import with_categories
 from gibbsite.modelling.forgotten import check_forgotten, unused
 from gibbsite.modelling.missing import checked_way, kept_padding, without_missing
 from gibbsite.validation.check import impossible_values
@@ -124,7 +124,7 @@ def analysed(
     given = bound(fn, args, kwargs, name)
     args, named, called, known = given.args, dict(given.kwargs), given.name, given.known
     check_arguments(fn, called, args, named)
-    fn = with_categories(fn, known.labels, known.units)
+    fn = with_columns(fn, known.labels, known.units)
     gone: Mapping[str, np.ndarray] = {}
     if (missing := checked_way(missing)) is not None:
         fn, args, named, gone = without_missing(fn, args, named, missing, known)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, StructureError, WordError
 from gibbsite.ground.lazy_import import later
-from gibbsite.inputs.texts import with_categories
+from gibbsite.inputs.compared import with_columns
 from gibbsite.modelling.analysis import bound
 from gibbsite.showing import views
 
@@ -82,7 +82,7 @@ class Changing:
         self._source, self.posterior, self.execution = source, object(), Unprepared(self._of_one)
         try:
             known = self.analysis.known
-            asking = with_categories(fn, known.labels, known.units)
+            asking = with_columns(fn, known.labels, known.units)
             self.structured: Structured = moving.Structured(
                 asking, self.args, self.kwargs, self._static, self.name
             )

@@ -11,7 +11,7 @@ what columns of tables have, traced arrays have for the holder."""
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from numpyro import handlers, primitives
@@ -19,10 +19,24 @@ from numpyro import handlers, primitives
 from gibbsite.errors import ModelError
 from gibbsite.ground.process import after_fork
 from gibbsite.inputs.column import ATTRIBUTES
-from gibbsite.inputs.compared import comparable
+from gibbsite.inputs.compared import comparable, labels_within
 from gibbsite.programs.jaxpr.compat import CalledAsColumns
 
-as_columns = CalledAsColumns(ATTRIBUTES, comparable)
+
+def _sized(plain: Callable[..., None]) -> Callable[..., None]:
+    """The constructor of plates, which have as many elements as a column has categories."""
+
+    def made(self: Any, *args: Any, **options: Any) -> None:
+        if len(args) > 1:
+            args = (args[0], len(labels_within(args[1])) or args[1], *args[2:])
+        elif "size" in options:
+            options["size"] = len(labels_within(options["size"])) or options["size"]
+        plain(self, *args, **options)
+
+    return made
+
+
+as_columns = CalledAsColumns(ATTRIBUTES, comparable, {(primitives.plate, "__init__"): _sized})
 """A context in which a model's function may be called with the columns of tables."""
 
 _NAME = "_PYRO_STACK"

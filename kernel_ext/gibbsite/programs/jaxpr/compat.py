@@ -6,6 +6,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -461,15 +462,19 @@ class CalledAsColumns:
     """Arrays answer to what columns of tables and NumPy's functions ask arrays for, on threads inside of it.
 
     `attributes` tells by name what an array has there, `comparable(array, other, "eq")` what it is compared
-    with in place of another value. A list of numbers is an index, as NumPy has it, and
-    NumPy's `argsort` and `take` hand defaults on (`stable=None`, `mode="raise"`) that JAX's methods of that
-    name take badly. All other threads see JAX as it is; so does everybody once the last has left.
+    with in place of another value, and `methods` by class and name what takes the place of one that is given.
+    A list of numbers is an index, as NumPy has it, and NumPy's `argsort` and `take` hand defaults on
+    (`stable=None`, `mode="raise"`) that JAX's methods of that name take badly. All other threads see JAX as
+    it is; so does everybody once the last has left.
     """
 
     def __init__(
-        self, attributes: Mapping[str, Callable[[Any], Any]], comparable: Callable[[Any, Any, str], Any]
+        self,
+        attributes: Mapping[str, Callable[[Any], Any]],
+        comparable: Callable[[Any, Any, str], Any],
+        methods: Mapping[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]],
     ):
-        self._attributes, self._comparable = attributes, comparable
+        self._attributes, self._comparable, self._methods = attributes, comparable, methods
         self._lock, self._inside = threading.Lock(), Counter[int]()
         self._before: list[tuple[type, str, Any]] = []
 
@@ -529,6 +534,17 @@ class CalledAsColumns:
             self._set(_ArrayImpl, f"__{how}__", self._compared(vars(_ArrayImpl)[f"__{how}__"], how))
             known = vars(_jax.ShapedArray)[f"_{how}"].__func__
             self._set(_jax.ShapedArray, f"_{how}", staticmethod(self._compared(known, how)))
+
+        for (owner, name), changed in self._methods.items():
+            plain = vars(owner)[name]
+            self._set(owner, name, self._either(plain, changed(plain)))
+
+    def _either(self, plain: Callable[..., Any], changed: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(plain)
+        def method(*args: Any, **options: Any) -> Any:
+            return (changed if self._here() else plain)(*args, **options)
+
+        return method
 
     def _compared(self, plain: Callable[[Any, Any], Any], how: str) -> Callable[[Any, Any], Any]:
         def compare(array: Any, other: Any) -> Any:
