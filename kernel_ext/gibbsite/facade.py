@@ -23,6 +23,7 @@ from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.ground.lazy_import import later, named_later
+from gibbsite.ground.of_process import OfProcess
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.inputs.tables import Labels
 from gibbsite.modelling.analysis import Analysis, analysed
@@ -103,7 +104,7 @@ def _with_options(method: _Method) -> _Method:
     return method
 
 
-class Model(Live):
+class Model(OfProcess, Live):
     """A NumPyro model bound to its arguments.
 
     Arguments may be tables and their columns (pandas, polars, xarray, structured arrays), and lists: `args`
@@ -115,6 +116,8 @@ class Model(Live):
     `sample(…)` runs it and returns a `Run`, and `start(…)` does so in the background. Calling the model runs
     the NumPyro function itself, so a `Model` can stand wherever NumPyro expects a model.
     """
+
+    _keep_by = "make it where it is needed, `gibbsite.model(function, data)`"
 
     def __init__(self, analysis: Analysis, source: str | None = None):
         self.analysis, self.execution = analysis, Execution(analysis)

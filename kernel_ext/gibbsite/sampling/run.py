@@ -16,6 +16,7 @@ from gibbsite.diagnostics.predictive.probabilities import probabilities
 from gibbsite.diagnostics.verdict.elpd import scored
 from gibbsite.errors import CheckpointError, ModelError, OptionError
 from gibbsite.ground import arguments as sensible
+from gibbsite.ground.of_process import OfProcess
 from gibbsite.kernels.nuts.report import Centring, learnt_centring
 from gibbsite.sampling.engine.engine import INPUTS
 from gibbsite.sampling.engine.timing import block_seconds
@@ -31,7 +32,7 @@ from gibbsite.storage.draws import Drawn, empty_like
 from gibbsite.storage.objects import store_in
 
 
-class Run(Looking):
+class Run(OfProcess, Looking):
     """Chains of one plan, sampled in chunks in a background thread.
 
     Made by `Model.sample`, `Model.start` and `gibbsite.load`. `draws` holds what is completed at any moment;
@@ -40,6 +41,7 @@ class Run(Looking):
     """
 
     settings: Settings
+    _keep_by = "keep it by `run.save(folder)` and `gibbsite.load`, or its draws by `run.to_datatree()`"
 
     def __dir__(self) -> list[str]:
         public = {n for c in Run.__mro__ if not issubclass(Execution, c) for n in vars(c)}

@@ -4,7 +4,7 @@ its own first day."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -20,6 +20,7 @@ from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
 from gibbsite.inputs.table import Table
 from gibbsite.inputs.tables import Known, Labels, as_arrays
+from gibbsite.prediction.asked.groups import Groups, groups_of, with_rows
 
 _SINCE = re.compile(r"days since (\S+)")
 
@@ -41,8 +42,9 @@ class Asked:
 
     `values` by parameter; `labels` of all codes and rows, the model's own first; `new` the leaves that were
     given (`x`, `df['x']`), `absent` those of them that hold nothing: arguments of None, columns that the
-    table lacks; `unknown` the categories, by leaf, that the model does not have; `index` the rows' labels as
-    the user's table has them, and `source` that table.
+    table lacks; `unknown` the categories, by leaf, that the model does not have; `groups` by the labels that
+    the model has of them all that there are, where a new table of them is given; `source` the table of the
+    user whose rows have their labels.
     """
 
     values: Mapping[str, Any]
@@ -50,6 +52,7 @@ class Asked:
     new: frozenset[str]
     absent: frozenset[str]
     unknown: Mapping[str, tuple[str, ...]]
+    groups: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
     source: Any = None
 
 
@@ -131,7 +134,9 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
     unknown: dict[str, tuple[str, ...]] = {}
     before = leaves_of(origin, bound)
     values = dict(bound)
-    for name, value in given.items():
+    groups = groups_of(origin, bound, outcomes_of(origin))
+    grown: dict[tuple[str, ...], tuple[Groups, tuple[str, ...]]] = {}
+    for name, value in sorted(given.items(), key=lambda item: item[0] not in groups):  # they say what is new
         if value is None:
             values[name] = None
             gone = {n for n in before if _head(n) == name}
@@ -166,25 +171,39 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
                 f"{name!r} is an array in the model, and {shown(value)} is none; do={{{name!r}: …}} sets it "
                 f"for every row"
             )
+        mine, texts = groups.get(name), None
+        if mine is not None and (texts := mine.texts(known.labels, leaves)) is not None:
+            grown.setdefault(mine.own, (mine, (*mine.own, *(t for t in texts if t not in mine.own))))
         for leaf, array in leaves.items():
             if not np.size(array):
                 raise DataError(f"{leaf!r} has no elements: there is nothing to predict for")
             if leaf in own:
+                if (kept := grown.get(origin.labels.get(leaf, ()))) is not None:
+                    labels[leaf] = kept[1]
                 leaves[leaf] = _checked(origin, leaf, array, before[leaf], known, labels, unknown)
+                if kept is not None:
+                    kept[0].check_known(leaf, labels[leaf][len(kept[1]) :])
                 check_infinite(leaf, leaves[leaf], before[leaf], _index(table, value))
         labels = {n: v for n, v in labels.items() if _row_of(n) != name}
         labels |= {n: v for n, v in known.labels.items() if n not in labels and _row_of(n) == name}
+        if mine is not None and texts is not None:
+            every = grown[mine.own][1]
+            rows = mine.rows(texts, every)
+            leaves = {n: with_rows(before[n], a, rows) if n in own else a for n, a in leaves.items()}
+            labels = {n: v for n, v in labels.items() if _row_of(n) != name} | {mine.named: every}
         values[name] = _with(made, leaves, name)
         new |= set(leaves) | own
         absent |= own - set(leaves)
         if isinstance(bound.get(name), Table) and not isinstance(values[name], Table):
             raise DataError(f"{name!r} is a table in the model; give a table, not {shown(value)}")
-    source = table if table is not None else next((v for v in given.values() if _is_frame(v)), None)
+    rows_first = sorted(given, key=lambda name: name in groups)
+    source = table if table is not None else next((given[n] for n in rows_first if _is_frame(given[n])), None)
     if source is None:
         source = next((v for n, v in given.items() if getattr(v, "index", None) is not None), None)
     if source is None and not given and (library := origin.analysis.known.library):  # of the model's own kind
         source = nw.from_dict({}, backend=library).to_native()
-    return Asked(values, labels, frozenset(new), frozenset(absent), unknown, source)
+    all_groups = {own: every for own, (_, every) in grown.items()}
+    return Asked(values, labels, frozenset(new), frozenset(absent), unknown, all_groups, source)
 
 
 def _by_argument(origin: Any, bound: Mapping[str, Any], table: Any) -> dict[str, Any]:
@@ -366,12 +385,12 @@ def _coded(
     codes = np.asarray(array)
     there = codes[np.isfinite(codes)].astype(int)
     used = [t for i, t in enumerate(fresh) if i in set(there.tolist())]
-    more = tuple(t for t in used if t not in old)
-    merged = (*old, *more)
+    every = labels.get(leaf, old)  # those of a table of groups among them
+    merged = (*every, *(t for t in used if t not in every))
     places = {t: i for i, t in enumerate(merged)}
     table = np.array([places.get(t, -1) for t in fresh], np.int32)
     labels[leaf] = merged
-    if more:
+    if more := tuple(t for t in used if t not in old):
         unknown[leaf] = more
     if len(there) < codes.size:
         return np.where(np.isfinite(codes), table[np.nan_to_num(codes).astype(int)], np.nan)

@@ -1,0 +1,113 @@
+"""New tables of groups: rows of the groups that are new, some of the model's own, in any order."""
+
+import gibbsite as gb
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+
+SCHOOLS = pd.DataFrame({"name": list("abcd"), "size": [1.0, 2.0, 3.0, 4.0]})
+PUPILS = pd.DataFrame({"school": np.repeat(list("abcd"), 30)})
+PUPILS["y"] = PUPILS.school.map(dict(zip("abcd", [1.0, 2.0, 3.0, 4.0], strict=True)))
+PUPILS["y"] += 0.3 * np.random.default_rng(0).normal(size=120)
+
+
+def by_column(schools, pupils):
+    b = numpyro.sample("b", dist.Normal(0, 3))
+    with numpyro.plate("school", schools.name):
+        u = numpyro.sample("u", dist.Normal(b * schools["size"], 0.1))
+    with numpyro.plate("pupil", len(pupils)):
+        numpyro.sample("y", dist.Normal(u[pupils.school], 0.3), obs=pupils.y)
+
+
+def by_length(schools, pupils):
+    b = numpyro.sample("b", dist.Normal(0, 3))
+    with numpyro.plate("school", len(schools)):
+        u = numpyro.sample("u", dist.Normal(b * schools["size"], 0.1))
+    with numpyro.plate("pupil", len(pupils)):
+        numpyro.sample("y", dist.Normal(u[pupils.school], 0.3), obs=pupils.y)
+
+
+WAYS = {"column": (by_column, False), "length": (by_length, False), "index": (by_length, True)}
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def asked(request):
+    fn, indexed = WAYS[request.param]
+
+    def as_given(names, sizes):
+        schools = pd.DataFrame({"name": [*names], "size": np.asarray(sizes, float)})
+        return schools.set_index("name") if indexed else schools
+
+    run = gb.model(fn, as_given(SCHOOLS.name, SCHOOLS["size"]), PUPILS).sample(draws=400, chains=2, seed=0)
+
+    def predicted(names, sizes, of):
+        return run.predict(schools=as_given(names, sizes), pupils=pd.DataFrame({"school": [*of]}))
+
+    return run, as_given, predicted
+
+
+@pytest.mark.parametrize(
+    ("names", "sizes", "of", "means"),
+    [
+        (["a", "aa", "b", "c", "d"], [1, 10, 2, 3, 4], ["aa", "a", "d"], [10, 1, 4]),  # in another order
+        ("fe", [20, 10], "ef", [10, 20]),  # of the new ones alone
+        ("fe", [20, 10], "fa", [20, 1]),  # of which not all are asked for
+        ("db", [4, 2], "da", [4, 1]),  # some of the model's own
+    ],
+)
+def test_rows_of_groups_are_found_by_their_names(asked, names, sizes, of, means):
+    found = asked[2](names, sizes, of)
+    # b is known to .03, which the size multiplies; u and the mean of 800 y to .06 and .02
+    assert np.abs(found.draws["y"].mean((0, 1)) - means).max() < 4 * np.hypot(0.07, 0.03 * max(means))
+    new = {*names} - set("abcd")
+    assert (f"{len(new)} new: u drawn from" in str(found.note)) == bool(new)
+
+
+def test_groups_that_are_known_have_their_effects_whatever_size_they_have_now(asked):
+    with pytest.warns(UserWarning, match="'size'] moved: u, drawn from .* stays as the run drew it"):
+        found = asked[2]("ad", [7, 9], "ad")
+    assert np.abs(found.draws["y"].mean((0, 1)) - [1, 4]).max() < 0.3
+
+
+def test_groups_alone(asked):
+    run, as_given, _ = asked
+    found = run.predict(schools=as_given("fe", [20, 10]))
+    assert found.draws["y"].shape == (2, 400, 120) and "4 school known, 2 new" in str(found.note)
+
+
+def test_rows_are_those_of_who_is_asked_for(asked):
+    run, as_given, _ = asked
+    pupils = pd.DataFrame({"school": ["e", "f"]}, index=["Ann", "Ben"])
+    found = run.predict(schools=as_given("fe", [20, 10]), pupils=pupils)
+    assert list(found.to_frame().index) == ["Ann", "Ben"]
+
+
+def test_groups_without_a_row_or_with_two_are_refused(asked):
+    with pytest.raises(gb.GibbsiteError, match=r"pupils\['school'\].* holds 'q', of which neither the model"):
+        asked[2]("fe", [20, 10], "fq")
+    if "name" in asked[1]("f", [1]).columns:
+        with pytest.raises(gb.GibbsiteError, match="has 2 rows of 'f': a group has one row"):
+            asked[2]("ff", [20, 10], "f")
+
+
+def test_two_tables_of_the_same_groups():
+    def model(sizes, towns, pupils):
+        b = numpyro.sample("b", dist.Normal(0, 3))
+        with numpyro.plate("school", len(sizes)):
+            u = numpyro.sample("u", dist.Normal(b * sizes["size"] + towns["rich"], 0.1))
+        with numpyro.plate("pupil", len(pupils)):
+            numpyro.sample("y", dist.Normal(u[pupils.school], 0.3), obs=pupils.y)
+
+    towns = pd.DataFrame({"name": list("abcd"), "rich": 0.0})
+    run = gb.model(model, SCHOOLS, towns, PUPILS).sample(draws=400, chains=2, seed=0)
+    new = {
+        "sizes": pd.DataFrame({"name": ["f", "e"], "size": [20.0, 10.0]}),
+        "towns": pd.DataFrame({"name": ["e", "b", "f"], "rich": [1.0, 0.0, 2.0]}),
+        "pupils": pd.DataFrame({"school": ["e", "f", "b"]}),
+    }
+    found = run.predict(**new).draws["y"].mean((0, 1))
+    assert np.abs(found - [11, 22, 2]).max() < 4 * 0.6
+    with pytest.raises(gb.GibbsiteError, match="'towns' lacks a row of 'f', and another has one"):
+        run.predict(**new | {"towns": new["towns"].iloc[:2]})
