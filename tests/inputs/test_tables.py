@@ -928,6 +928,17 @@ def test_categories_of_columns_in_loops_and_helpers(effect):
     assert run.predict(pd.DataFrame({"g": ["c", "b"], "h": ["x", "y"]})).draws["y"].shape == (1, 20, 2)
 
 
+def test_numpyro_runs_a_model_with_its_categories():
+    """Whoever runs it: elsewhere a comparison with a text was False everywhere."""
+    model = gb.model(by_words, SHOPS)
+    trace = numpyro.handlers.trace(numpyro.handlers.seed(model, 0)).get_trace()
+    assert trace["a"]["value"].shape == (3,)
+    np.testing.assert_array_equal(trace["private"]["value"], [0, 1, 0, 1, 0, 1])
+    mcmc = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=5, num_samples=5, progress_bar=False)
+    mcmc.run(jax.random.key(0))
+    assert mcmc.get_samples()["a"].shape == (5, 3)
+
+
 def test_a_plate_of_other_threads_is_numpyros_own():
     from gibbsite.density.model.alone import as_columns
 
@@ -942,3 +953,24 @@ def test_a_plate_of_other_threads_is_numpyros_own():
         with pytest.raises(TypeError, match=r"plate.__init__\(\) missing"):
             numpyro.plate("n")
     assert numpyro.plate.__init__ is plain
+
+
+@pytest.mark.parametrize("named_by", ["column", "index"])
+def test_rows_of_groups_in_another_order_than_the_codes_are_refused(named_by):
+    """An index says it as a column does: the run had b .67 for 1, and only `model.notes` told."""
+    groups = pd.DataFrame({"name": list("dcba"), "size": [4.0, 3.0, 2.0, 1.0]})
+    rows = pd.DataFrame({"g": list("abcdabcd"), "y": [1.0, 2.0, 3.0, 4.0] * 2})
+
+    def nested(sc, t):
+        b = numpyro.sample("b", dist.Normal(0, 3))
+        with numpyro.plate("s", len(sc)):
+            u = numpyro.sample("u", dist.Normal(b * sc["size"], 0.05))
+        numpyro.sample("y", dist.Normal(u[t["g"]], 0.1), obs=t["y"])
+
+    key = r"sc\['name'\]" if named_by == "column" else r"sc\.index"
+    as_given = (lambda table: table) if named_by == "column" else (lambda table: table.set_index("name"))
+    with pytest.raises(DataError, match=rf"of which 'a' is 0, and row 0 of sc is 'd'.*, {key}\)"):
+        gb.model(nested, as_given(groups), rows)
+    gb.model(nested, as_given(groups[::-1].reset_index(drop=True)), rows)
+    in_their_order = rows.assign(g=pd.Categorical(rows.g, groups.name))
+    gb.model(nested, as_given(groups), in_their_order)

@@ -66,9 +66,15 @@ def test_rows_of_groups_are_found_by_their_names(asked, names, sizes, of, means)
 
 
 def test_groups_that_are_known_have_their_effects_whatever_size_they_have_now(asked):
-    with pytest.warns(UserWarning, match="'size'] moved: u, drawn from .* stays as the run drew it"):
+    told = "'size'] moved: u, drawn from .* stays as the run drew it"
+    with pytest.warns(UserWarning, match=told):
         found = asked[2]("ad", [7, 9], "ad")
     assert np.abs(found.draws["y"].mean((0, 1)) - [1, 4]).max() < 0.3
+    run, as_given, _ = asked
+    given = {"schools": as_given("ade", [1, 4, 5]), "pupils": pd.DataFrame({"school": ["a", "e"]})}
+    with pytest.warns(UserWarning, match=told):  # beside a new one
+        found = run.predict(**given, do={"size": 2.0})
+    assert np.abs(found.draws["y"].mean((0, 1)) - [1, 2]).max() < 0.3
 
 
 def test_groups_alone(asked):
@@ -90,6 +96,31 @@ def test_groups_without_a_row_or_with_two_are_refused(asked):
     if "name" in asked[1]("f", [1]).columns:
         with pytest.raises(gb.GibbsiteError, match="has 2 rows of 'f': a group has one row"):
             asked[2]("ff", [20, 10], "f")
+
+
+def test_groups_that_have_outcomes():
+    """The new ones have them, too: `IndexError` of rows of another table."""
+    rated = SCHOOLS.assign(rating=3 * SCHOOLS["size"] + [0.1, -0.1, 0.05, -0.05])
+
+    def model(schools, pupils):
+        b, c = numpyro.sample("b", dist.Normal(0, 3)), numpyro.sample("c", dist.Normal(0, 3))
+        with numpyro.plate("school", schools.name):
+            u = numpyro.sample("u", dist.Normal(b * schools["size"], 0.1))
+            numpyro.sample("rating", dist.Normal(c * u, 0.2), obs=schools.rating)
+        with numpyro.plate("pupil", len(pupils)):
+            mean = u[pupils.school] + numpyro.sample("k", dist.Normal(0, 0.1)) * pupils.x
+            numpyro.sample("y", dist.Normal(mean, 0.3), obs=pupils.y)
+
+    rng = np.random.default_rng(1)
+    run = gb.model(model, rated, PUPILS.assign(x=rng.normal(size=120))).sample(draws=400, chains=2, seed=0)
+    new = pd.DataFrame({"name": ["f", "b", "e"], "size": [20.0, 2.0, 10.0]})
+    found = run.predict(schools=new, pupils=pd.DataFrame({"school": ["e", "b"], "x": 0.0}))
+    assert np.abs(found.draws["y"].mean((0, 1)) - [10, 2]).max() < 0.5
+    assert list(found.to_frame("rating").index) == [*"abcdfe"]
+    assert np.abs(found.draws["rating"].mean((0, 1)) / [3, 6, 9, 12, 60, 30] - 1).max() < 0.06
+    one = {"schools": new.iloc[2:], "pupils": pd.DataFrame({"school": ["e"], "x": [0.0]})}
+    with pytest.raises(gb.GibbsiteError, match=r"'rating' has shape \(5,\) there, and \(1,\) is given"):
+        run.predict(**one, given={"rating": [30.0]})
 
 
 def test_two_tables_of_the_same_groups():

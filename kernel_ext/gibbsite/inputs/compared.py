@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from types import FunctionType, MethodType
 from typing import Any
@@ -67,12 +67,15 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def with_columns(
-    fn: Callable[..., Any], labels: Mapping[str, Sequence[str]], units: Mapping[str, str]
+    fn: Callable[..., Any],
+    labels: Mapping[str, Sequence[str]],
+    units: Mapping[str, str],
+    within: AbstractContextManager,
 ) -> Callable[..., Any]:
-    """The model function with the columns of categories and dates among its arguments known while it runs;
-    `units` are those of dates."""
+    """The model function with the columns of categories and dates among its arguments known while it runs,
+    whoever runs it, `within` what has arrays answer as columns; `units` are those of dates."""
     if isinstance(fn, MethodType):
-        return MethodType(with_columns(fn.__func__, labels, units), fn.__self__)
+        return MethodType(with_columns(fn.__func__, labels, units, within), fn.__self__)
     if not isinstance(fn, FunctionType) or not (labels or units):
         return fn
     fn = _plain.get(fn, fn)
@@ -80,7 +83,7 @@ def with_columns(
 
     @wraps(fn)
     def told(*args: Any, **kwargs: Any) -> Any:
-        with _known(signature.bind(*args, **kwargs).arguments, labels, units):
+        with within, _known(signature.bind(*args, **kwargs).arguments, labels, units):
             return fn(*args, **kwargs)
 
     _plain[told] = fn

@@ -15,7 +15,7 @@ from gibbsite.density import Density, build_density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.handlers.params import with_constants
 from gibbsite.density.liveness import check_proper
-from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.alone import as_columns, handlers_alone
 from gibbsite.density.model.collect import LooseParam
 from gibbsite.density.model.names import printed, spelt_notes
 from gibbsite.errors import ModelError
@@ -124,7 +124,7 @@ def analysed(
     given = bound(fn, args, kwargs, name)
     args, named, called, known = given.args, dict(given.kwargs), given.name, given.known
     check_arguments(fn, called, args, named)
-    fn = with_columns(fn, known.labels, known.units)
+    fn = with_columns(fn, known.labels, known.units, as_columns)
     gone: Mapping[str, np.ndarray] = {}
     if (missing := checked_way(missing)) is not None:
         fn, args, named, gone = without_missing(fn, args, named, missing, known)

@@ -150,11 +150,9 @@ def _result(
     doubted = discrete if gaps is not None else frozenset()
     recipe = replace(plan.ask.recipe, doubted=doubted)
     for name in sites.keys() & held.values.keys():
-        try:
-            np.broadcast_to(held.values[name], sites[name].shape)
-        except ValueError as problem:
-            v = np.shape(held.values[name])
-            raise DataError(f"{name!r} has shape {sites[name].shape} there, and {v} is given") from problem
+        there, given = sites[name].shape, np.shape(held.values[name])
+        if given != there and (given == (1,) * len(there) or not _fits(given, there)) and given:
+            raise DataError(f"{name!r} has shape {there} there, and {given} is given")
     if not plan.ask.anew:
         _check_missing(origin, held)
     needed = [*recipe.known, *recipe.parts, *(f"{n}_missing" for n in recipe.filled)]
@@ -424,6 +422,14 @@ def _facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
         None if held.given else pairs, asked.source, pairs[1], _of_rows(asked.labels),
     )  # fmt: skip
+
+
+def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether numbers of a shape go into the elements of another."""
+    try:
+        return np.broadcast_shapes(shape, whole) == whole
+    except ValueError:
+        return False
 
 
 def _of_rows(labels: Labels) -> Labels:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gibbsite.density.model.alone import as_columns
 from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, StructureError, WordError
 from gibbsite.ground.lazy_import import later
 from gibbsite.inputs.compared import with_columns
@@ -82,7 +83,7 @@ class Changing:
         self._source, self.posterior, self.execution = source, object(), Unprepared(self._of_one)
         try:
             known = self.analysis.known
-            asking = with_columns(fn, known.labels, known.units)
+            asking = with_columns(fn, known.labels, known.units, as_columns)
             self.structured: Structured = moving.Structured(
                 asking, self.args, self.kwargs, self._static, self.name
             )

@@ -162,8 +162,10 @@ def _check_rows(
 def _names_of_rows(
     density: Density, table: str, labels: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, list[str]]]:
-    """The columns of a table that may name its rows: each has another text, or another whole number that the
-    model does not read."""
+    """What may name the rows of a table: its index, and columns of which each has another text, or another
+    whole number that the model does not read."""
+    if f"index of {table}" in labels:
+        yield f"{table}.index", [*labels[f"index of {table}"]]
     read = {n for n, v in zip(density.arguments.names, density.data_vars, strict=True) if v in density.read}
     for key, values in zip(density.arguments.names, density.arguments.given, strict=True):
         codes = np.asarray(values)

@@ -11,6 +11,7 @@ from numpyro.infer.gibbs import conditioned, prototype_trace
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.conditional.tables.factor import Factor
 from gibbsite.density import Density
+from gibbsite.density.model.alone import handlers_alone
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
@@ -33,9 +34,10 @@ def prior_states(facts: Any, density: Density, count: int) -> dict[str, Any]:
             return {n: v for n, v in density.packed(drawn).items() if n in density.latent_vars}
 
         # keys are made within: outside, each step of making them would be a program of its own
-        density.cache[key] = once(
-            lambda seed: jax.vmap(one)(jax.random.split(jax.random.key(seed), count)), 0
-        )
+        with handlers_alone:
+            density.cache[key] = once(
+                lambda seed: jax.vmap(one)(jax.random.split(jax.random.key(seed), count)), 0
+            )
     return {n: v[:count] for n, v in density.cache[key].items()}
 
 

@@ -42,8 +42,8 @@ class Asked:
 
     `values` by parameter; `labels` of all codes and rows, the model's own first; `new` the leaves that were
     given (`x`, `df['x']`), `absent` those of them that hold nothing: arguments of None, columns that the
-    table lacks; `unknown` the categories, by leaf, that the model does not have; `groups` by the labels that
-    the model has of them all that there are, where a new table of them is given; `source` the table of the
+    table lacks; `unknown` the categories, by leaf, that the model does not have; `groups` by new tables of
+    them the labels that the model has of them, and all that there are; `source` the table of the
     user whose rows have their labels.
     """
 
@@ -52,7 +52,7 @@ class Asked:
     new: frozenset[str]
     absent: frozenset[str]
     unknown: Mapping[str, tuple[str, ...]]
-    groups: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
     source: Any = None
 
 
@@ -134,8 +134,9 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
     unknown: dict[str, tuple[str, ...]] = {}
     before = leaves_of(origin, bound)
     values = dict(bound)
-    groups = groups_of(origin, bound, outcomes_of(origin))
+    groups = groups_of(origin, bound)
     grown: dict[tuple[str, ...], tuple[Groups, tuple[str, ...]]] = {}
+    tables: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for name, value in sorted(given.items(), key=lambda item: item[0] not in groups):  # they say what is new
         if value is None:
             values[name] = None
@@ -191,6 +192,7 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
             rows = mine.rows(texts, every)
             leaves = {n: with_rows(before[n], a, rows) if n in own else a for n, a in leaves.items()}
             labels = {n: v for n, v in labels.items() if _row_of(n) != name} | {mine.named: every}
+            tables[name] = mine.own, every
         values[name] = _with(made, leaves, name)
         new |= set(leaves) | own
         absent |= own - set(leaves)
@@ -202,8 +204,7 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
         source = next((v for n, v in given.items() if getattr(v, "index", None) is not None), None)
     if source is None and not given and (library := origin.analysis.known.library):  # of the model's own kind
         source = nw.from_dict({}, backend=library).to_native()
-    all_groups = {own: every for own, (_, every) in grown.items()}
-    return Asked(values, labels, frozenset(new), frozenset(absent), unknown, all_groups, source)
+    return Asked(values, labels, frozenset(new), frozenset(absent), unknown, tables, source)
 
 
 def _by_argument(origin: Any, bound: Mapping[str, Any], table: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 groups that it has; the model's other groups stay as they are."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,11 +58,10 @@ class Groups:
             )
 
 
-def groups_of(origin: Any, bound: Mapping[str, Any], outcomes: Iterable[str]) -> dict[str, Groups]:
-    """The tables of groups among a model's arguments, by name: none that holds `outcomes`, by leaf."""
+def groups_of(origin: Any, bound: Mapping[str, Any]) -> dict[str, Groups]:
+    """The tables of groups among a model's arguments, by name."""
     found = {}
-    observed = {_head(leaf) for leaf in outcomes}
-    for name in (n for n, v in bound.items() if isinstance(v, Table) and n not in observed):
+    for name in (n for n, v in bound.items() if isinstance(v, Table)):
         others = {t for leaf, t in origin.labels.items() if " of " not in leaf and _head(leaf) != name}
         naming = sorted(n for n in origin.analysis.known.naming if _head(n) == name)
         for named in [*naming, f"index of {name}"]:

@@ -103,7 +103,8 @@ def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
 
     Raises `DataError` for categories that the model does not have where no plate has an element for each.
     """
-    sizes = {p: len(asked.groups[t]) for p, t in own_labels(origin).items() if t in asked.groups}
+    every = dict(asked.groups.values())
+    sizes = {p: len(every[t]) for p, t in own_labels(origin).items() if t in every}
     for leaf, texts in asked.labels.items():
         own = origin.labels.get(leaf)
         if own is None or leaf not in asked.new or _unread(origin, leaf):

@@ -122,7 +122,8 @@ def planned(
         raise DataError(negative[0])
     places = Places(origin, density, asked.labels, rows)
     recipe, news = _recipe(origin, density, places, data, prior, frozenset(fixed), frozenset(given))
-    rest = {} if prior else resting(origin, density, asked, recipe.known)
+    standing = recipe.known | {n for n, part in recipe.parts.items() if part.known.any()} - recipe.series
+    rest = {} if prior else resting(origin, density, asked, standing)
     for name in [n for n in rest if n.removesuffix("_missing") in origin.analysis.imputed]:
         del rest[name]  # a gap is drawn anew with its row
         news[name] = 0, int(np.prod(density.sites[name].shape, dtype=int)), _text(density, name)

@@ -14,9 +14,12 @@ from gibbsite.programs.maps.access import Whole
 
 
 def resting(origin: Any, density: Density, asked: Asked, known: Collection[str]) -> dict[str, list[str]]:
-    """By name of a `known` latent the arrays, of as many rows as before and other values, that enter its
-    distribution, or what data make of all of it (a process written by its factor)."""
+    """By name of a `known` latent the arrays, of as many rows as before (or groups) and other values, that
+    enter its distribution, or what data make of all of it (a process written by its factor)."""
     before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
+    for name in before.keys() & now.keys():
+        if name.partition("[")[0] in asked.groups:  # the model's own stand first
+            now[name] = np.asarray(now[name])[: len(before[name])]
     other = [n for n, v in now.items() if n in before and _moved(before[n], v)]
     inputs = dict(zip(density.data_vars, density.arguments.names, strict=True))
     found: dict[str, list[str]] = {}

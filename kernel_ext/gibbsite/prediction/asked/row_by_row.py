@@ -157,7 +157,8 @@ def _movers(column: Any, before: list[np.ndarray], at: Callable[[np.ndarray], li
             moved = own.copy()
             moved[row] = to
             pairs = zip(before, at(moved), strict=True)
-            share = max((_changed(b, n, row) for b, n in pairs if b.shape == n.shape), default=0.0)
+            pairs = [(b, n) for b, n in pairs if b.shape == n.shape and len(b) == len(own)]
+            share = max((_changed(b, n, row) for b, n in pairs), default=0.0)
             if share > (_SOME if share * (len(own) - 1) >= _FEW else 0.5):
                 found.append(row)
                 break
