@@ -802,26 +802,44 @@ def by_town(rows, groups):
     numpyro.sample("y", dist.Normal(a[rows["town"]], 1), obs=rows["y"])
 
 
+def by_town_alone(rows, groups):
+    with numpyro.plate("group", len(groups)):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(a[rows["town"]], groups["size"].mean()), obs=rows["y"])
+
+
 @pytest.mark.parametrize(
     ("index", "told"),
     [
         (["A", "B", "C"], None),
         (["A", "B", "C", "D"], None),
-        (["C", "A", "B"], "is 'A' where it is 0, and row 0 of groups is 'C'"),
-        (["A", "AA", "B", "C"], "is 'B' where it is 1, and row 1 of groups is 'AA'"),
+        (["C", "A", "B"], "'A' is 0, and row 0 of groups is 'C'"),
+        (["A", "AA", "B", "C"], "'B' is 1, and row 1 of groups is 'AA'"),
         ([10, 11, 12], None),
     ],
 )
-def test_categories_that_are_rows_of_another_table_in_another_order(index, told):
+@pytest.mark.parametrize("named_by", ["column", "index"])
+def test_categories_that_are_rows_of_another_table_in_another_order(index, told, named_by):
+    """By an index they were told in `model.notes` alone."""
     rows = pd.DataFrame({"town": list("CABBAC"), "y": np.arange(6.0)})
-    groups = pd.DataFrame({"size": np.arange(float(len(index)))}, index=index)
-    notes = [n for n in gb.model(by_town, rows=rows, groups=groups).notes if "its categories" in n]
-    assert (not notes) if told is None else (told in notes[0])
+    groups = pd.DataFrame({"size": 1.0 + np.arange(len(index)), "town": [*map(str, index)]})
+    groups = groups if named_by == "column" else groups.set_index("town")
     if told is not None:
-        rows["town"] = pd.Categorical(rows["town"], groups.index)  # the way out that the note names
-        model = gb.model(by_town, rows=rows, groups=groups)
-        assert not any("its categories" in n for n in model.notes)
-        assert model.labels["rows['town']"] == tuple(index)
+        with pytest.raises(DataError, match=told) as refused:
+            gb.model(by_town, rows=rows, groups=groups)
+        key = "groups['town']" if named_by == "column" else "groups.index"
+        assert f"pd.Categorical(rows['town'], {key})" in str(refused.value)
+        rows["town"] = pd.Categorical(rows["town"], [*map(str, index)])
+    model = gb.model(by_town, rows=rows, groups=groups)
+    assert not any("its categories" in n for n in model.notes)
+    assert told is None or model.labels["rows['town']"] == tuple(index)
+
+
+def test_an_index_in_another_order_whose_rows_nothing_reads_is_told():
+    rows = pd.DataFrame({"town": list("CABBAC"), "y": np.arange(6.0)})
+    groups = pd.DataFrame({"size": [1.0, 2.0, 3.0]}, index=["C", "A", "B"])
+    (note,) = (n for n in gb.model(by_town_alone, rows=rows, groups=groups).notes if "its categories" in n)
+    assert "is 'A' where it is 0, and row 0 of groups is 'C'" in note
 
 
 def test_a_table_as_a_matrix_has_its_own_columns_in_predictions():
@@ -953,24 +971,3 @@ def test_a_plate_of_other_threads_is_numpyros_own():
         with pytest.raises(TypeError, match=r"plate.__init__\(\) missing"):
             numpyro.plate("n")
     assert numpyro.plate.__init__ is plain
-
-
-@pytest.mark.parametrize("named_by", ["column", "index"])
-def test_rows_of_groups_in_another_order_than_the_codes_are_refused(named_by):
-    """An index says it as a column does: the run had b .67 for 1, and only `model.notes` told."""
-    groups = pd.DataFrame({"name": list("dcba"), "size": [4.0, 3.0, 2.0, 1.0]})
-    rows = pd.DataFrame({"g": list("abcdabcd"), "y": [1.0, 2.0, 3.0, 4.0] * 2})
-
-    def nested(sc, t):
-        b = numpyro.sample("b", dist.Normal(0, 3))
-        with numpyro.plate("s", len(sc)):
-            u = numpyro.sample("u", dist.Normal(b * sc["size"], 0.05))
-        numpyro.sample("y", dist.Normal(u[t["g"]], 0.1), obs=t["y"])
-
-    key = r"sc\['name'\]" if named_by == "column" else r"sc\.index"
-    as_given = (lambda table: table) if named_by == "column" else (lambda table: table.set_index("name"))
-    with pytest.raises(DataError, match=rf"of which 'a' is 0, and row 0 of sc is 'd'.*, {key}\)"):
-        gb.model(nested, as_given(groups), rows)
-    gb.model(nested, as_given(groups[::-1].reset_index(drop=True)), rows)
-    in_their_order = rows.assign(g=pd.Categorical(rows.g, groups.name))
-    gb.model(nested, as_given(groups), in_their_order)
