@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from gibbsite.errors import CheckpointError, StoreError
 from gibbsite.sampling import execution as run_module
-from gibbsite.storage import checkpoint, journal
+from gibbsite.storage import checkpoint, committing, journal
+from gibbsite.storage.store import Store
 from gibbsite.watching import Watch
 from helpers.readers.committed import committed
 
@@ -197,6 +198,76 @@ def test_a_slow_disk_is_waited_for_by_nobody(model, tmp_path, monkeypatch):
     assert last[1] == run.kept.sampled.steps >= steps  # all of it, before the checkpoint
     assert last[3] - before <= 4  # what was under way, and its own
     assert len(waits) > last[3] and committed(folder) == last[1]
+
+
+def test_commits_go_on_beside_a_checkpoint(model, tmp_path, monkeypatch):
+    """While one was made nothing was appended: SIGTERM on a slow disk lost six seconds of draws. Copies of
+    the folder at a checkpoint's waits and renames, as kills leave them, have all that was committed."""
+    monkeypatch.setattr(committing, "_LARGE", 0)
+    monkeypatch.setattr(run_module, "_STORE_SHARE", 10.0)  # what is handed over is always due
+    folder, copies, names = tmp_path / "run", [], set()
+    real_fsync, real_replace, append = os.fsync, os.replace, Store.append
+
+    def appended(self, draws, facts, state):
+        append(self, draws, facts, state)
+        promised[0] = draws.sampled.steps
+        beside[0] += self._making
+
+    def looked(*_):
+        if len(copies) < 40 and promised[0] and folder.exists() and threading.current_thread() is writing[0]:
+            shutil.copytree(folder, copy := tmp_path / f"copy{len(copies)}")
+            copies.append((copy, promised[0]))
+
+    promised, beside, writing = [0], [0], [None]
+    commit = Store.commit
+
+    def commits(self, draws, facts, state, wanted=lambda: True, meanwhile=lambda: None):
+        def waiting():
+            until = time.monotonic() + 0.5
+            while not beside[0] % 3 and not run._committing._later and time.monotonic() < until:
+                time.sleep(0.001)  # for what comes after, the first time
+            meanwhile()
+
+        writing[0] = threading.current_thread()
+        looked()
+        commit(self, draws, facts, state, wanted, waiting)
+        looked()
+
+    def fsync(file):
+        looked()
+        time.sleep(0.03)
+        real_fsync(file)
+
+    def replace(*args):
+        looked()
+        real_replace(*args)
+        looked()
+
+    written = journal.Journal.append
+
+    def recorded(self, *args):
+        names.add(self.name)
+        return written(self, *args)
+
+    monkeypatch.setattr(journal.Journal, "append", recorded)
+    monkeypatch.setattr(Store, "append", appended)
+    monkeypatch.setattr(Store, "commit", commits)
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    run = model.start(**{**OPTIONS, "draws": 600, "chunk": 2}, store=folder)
+    run.wait()
+    monkeypatch.undo()
+    assert beside[0] > 1 and names == {*journal.FILES} and len(copies) > 5
+    for copy, steps in copies:
+        back = gb.load(copy)
+        assert back.kept.sampled.steps >= steps
+        for name, v in back.draws.items():
+            np.testing.assert_array_equal(v, run.draws[name][:, : v.shape[1]])
+    last = gb.load(copies[-1][0], model=model).resume()
+    assert last.kept.sampled.steps == 600
+    for name, v in run.draws.items():
+        np.testing.assert_array_equal(last.draws[name], v)
+    assert not any((f / n).exists() for f in (folder, copies[-1][0]) for n in journal.FILES)
 
 
 def test_files_are_few_and_synced_together(model, tmp_path, monkeypatch):

@@ -62,6 +62,6 @@ def outside(folder: Path, before: Outside | None = None) -> Outside:
     raise AssertionError  # not reached: the last attempt returns or raises
 
 
-def _mark(folder: Path) -> tuple[Any, Any]:
+def _mark(folder: Path) -> tuple[Any, ...]:
     """Changes with every commit."""
-    return checkpoint.mark(folder), journal.mark(folder)
+    return checkpoint.mark(folder), *journal.mark(folder)

@@ -3,6 +3,7 @@
 A commit may cost a share of the processor that one of the run's threads has; the disk is waited for by a
 thread of its own, so that a slow one costs the run nothing. Commits are appended to the journal; a checkpoint
 of the whole folder, which takes longer, is made where the journal has become large, and at the run's end.
+Commits go on beside it, so that no more than two seconds of draws are ever in memory alone.
 """
 
 import math
@@ -26,7 +27,8 @@ Packed = tuple[Mapping[str, Any], dict[str, np.ndarray]]
 
 
 class Committing:
-    """Commits to `store`: one at a time."""
+    """Commits to `store`: one at a time, by one thread; while that makes a checkpoint it appends what comes
+    after to the journal that there is."""
 
     def __init__(self, store: Store):
         self.store = store
@@ -35,14 +37,22 @@ class Committing:
         self._thread: threading.Thread | None = None
         self._urgent = threading.Event()
         self._next = self._next_whole = 0.0
+        self._handing, self._later = threading.Lock(), None
+        self._checkpointing = False
 
     def due(self, share: float) -> bool:
-        """Whether the share of time allows another commit, and none is under way. With an infinite one every
-        chunk is committed: what is under way is waited for."""
+        """Whether the share of time allows another commit, and none is under way but a checkpoint beside
+        which it can be appended. With an infinite one every chunk is committed: what is under way is waited
+        for."""
         if math.isinf(share):
             self.settle()
-        busy = self._thread is not None and self._thread.is_alive()
+        busy = self._thread is not None and self._thread.is_alive() and not self._appends
         return not busy and time.monotonic() >= self._next
+
+    @property
+    def _appends(self) -> bool:
+        """Whether a checkpoint is under way beside which commits go on."""
+        return self._checkpointing and self.store.goes_on
 
     def becomes(self, plan: Plan) -> None:
         """Go on with draws of a plan that knows more; see `Store.becomes`."""
@@ -54,17 +64,39 @@ class Committing:
         began = time.thread_time()
         cut, (facts, state) = draws.cut(), pack()
         state = {name: np.array(v) for name, v in state.items()}  # those of the run may change meanwhile
+        spent = time.thread_time() - began
+        with self._handing:
+            if self._appends:
+                self._later: Any = cut, facts, state, spent, share
+                self._next = math.inf  # until that is done
+                return
+        self.settle()  # no more than an end of it that is under way
         large = self.store.journal_bytes >= _LARGE and time.monotonic() >= self._next_whole
         whole = large or not self.store.goes_on
-        spent = time.thread_time() - began
 
         def work() -> None:
             before, start = time.thread_time(), time.monotonic()
+            beside = 0.0
+
+            def append() -> None:
+                """What was handed over since."""
+                nonlocal beside
+                with self._handing:
+                    asked, self._later = self._later, None
+                if asked is not None:
+                    cut, facts, state, spent, share = asked
+                    before, start = time.thread_time(), time.monotonic()
+                    self.store.append(cut, facts, state)
+                    cost = time.thread_time() - before
+                    beside += cost
+                    self._next = start + (spent + cost) / share
+
             # without a journal to go on from nothing can take its place
             wanted = (lambda: not self._urgent.is_set()) if self.store.goes_on else lambda: True
             try:
                 if whole:
-                    self.store.commit(cut, facts, state, wanted)
+                    self._next, self._checkpointing = start + spent / share, True
+                    self.store.commit(cut, facts, state, wanted, append)
                 else:
                     self.store.append(cut, facts, state)
                 self.error = None
@@ -72,7 +104,9 @@ class Committing:
                 self.error = None  # whoever wants it no longer commits itself
             except BaseException as problem:  # told to the run's thread when it looks next
                 self.error = problem
-            cost = time.thread_time() - before
+            cost = time.thread_time() - before - beside
+            with self._handing:  # what was handed over too late is in the next one
+                self._checkpointing, self._later = False, None
             if whole:
                 self._next_whole = start + 2 * cost / share
             self._next = start + (spent if large else spent + cost) / share

@@ -3,9 +3,11 @@
 A checkpoint beside its arrays is many files, each of which the disk has to be waited for. Between checkpoints
 a commit is a record in `PATH/journal`: the new draws, the state that they led to, and the facts, under a
 digest that goes on from the record before. The file begins with the name of the checkpoint that it goes on
-from; with the next checkpoint it is of no more use, and goes. A record that is not whole is what a crash left
-of a commit that never was. (A write-ahead log: Gray and Reuter 1993, ch. 9; Zarr's arrays are what it is
-written ahead of.)
+from; with the next checkpoint it is of no more use, and goes. What is committed while that one is made goes
+on in the file there is, and what of it the new checkpoint does not count begins the next file, of another
+name, before the new checkpoint takes the old one's place: at any moment one file goes on from the checkpoint
+that counts. A record that is not whole is what a crash left of a commit that never was. (A write-ahead log:
+Gray and Reuter 1993, ch. 9; Zarr's arrays are what it is written ahead of.)
 """
 
 import hashlib
@@ -28,6 +30,7 @@ from gibbsite.storage import checkpoint
 from gibbsite.storage.draws import Arrays
 
 FILE = "journal"
+FILES = FILE, f"{FILE}~"
 _MAGIC = b"gibbsite journal 1 "
 _DIGEST = hashlib.sha256().digest_size
 HEAD = len(_MAGIC) + 32 + _DIGEST  # the checkpoint's commit in hexadecimal digits, and their digest
@@ -40,10 +43,11 @@ def goes_on_from(head: bytes) -> str:
 
 
 class Journal:
-    """The journal of a store, for the one that writes. `durable` as in `Store`."""
+    """The journal of a store, for the one that writes, in the file `name`. `durable` as in `Store`."""
 
-    def __init__(self, folder: Path, commit: str, durable: bool):
+    def __init__(self, folder: Path, commit: str, durable: bool, name: str = FILE):
         self._folder, self._durable = folder, durable
+        self.name, self.path = name, folder / name
         head = _MAGIC + commit.encode()
         self._digest = hashlib.sha256(head).digest()
         self._file: int | None = None
@@ -78,7 +82,7 @@ class Journal:
         )
         try:
             if os.fstat(file).st_size != self._size or not self._in_place(file):
-                raise OSError(f"{FILE} was removed or replaced meanwhile")
+                raise OSError(f"{self.name} was removed or replaced meanwhile")
             view = memoryview(content)
             while view:
                 view = view[os.write(file, view) :]
@@ -94,17 +98,15 @@ class Journal:
 
     def _open(self) -> int:
         if self._file is None:
-            path = self._folder / FILE
-            path.unlink(
-                missing_ok=True
-            )  # of an earlier checkpoint; also where it is a link to somebody's file
+            # of an earlier checkpoint; also where it is a link to somebody's file
+            self.path.unlink(missing_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-            self._file = os.open(path, flags, 0o666)
+            self._file = os.open(self.path, flags, 0o666)
         return self._file
 
     def _in_place(self, file: int) -> bool:
-        own, found = os.fstat(file), os.stat(self._folder / FILE, follow_symlinks=False)
+        own, found = os.fstat(file), os.stat(self.path, follow_symlinks=False)
         return (own.st_ino, own.st_dev) == (found.st_ino, found.st_dev)
 
     def close(self, remove: bool) -> None:
@@ -113,7 +115,7 @@ class Journal:
             os.close(self._file)
             self._file = None
         if remove:
-            (self._folder / FILE).unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -132,32 +134,36 @@ def read(folder: Path, commit: str | None) -> list[Record]:
     Raises `CheckpointError` where the file is damaged before its end; where its last record is not what was
     written, that one is left out, with a warning.
     """
+    return next(filter(None, (_read(folder / name, commit) for name in FILES)), [])
+
+
+def _read(file: Path, commit: str | None) -> list[Record]:
     try:
-        found = os.stat(folder / FILE, follow_symlinks=False)
+        found = os.stat(file, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode) or found.st_size > available_memory():
-            raise _damaged(folder, "it is not a plain file, or larger than the memory there is")
-        content = memoryview((folder / FILE).read_bytes())
+            raise _damaged(file, "it is not a plain file, or larger than the memory there is")
+        content = memoryview(file.read_bytes())
     except FileNotFoundError:
         return []
     except OSError as problem:
-        raise _damaged(folder, str(problem)) from problem
+        raise _damaged(file, str(problem)) from problem
     if len(content) < HEAD:
         return []  # the first commit never was
     head, digest = bytes(content[: HEAD - _DIGEST]), bytes(content[HEAD - _DIGEST : HEAD])
     if not head.startswith(_MAGIC) or hashlib.sha256(head).digest() != digest:
-        raise _damaged(folder, "its beginning is not what was written")
+        raise _damaged(file, "its beginning is not what was written")
     if head != _MAGIC + (commit or "").encode():
         return []  # of another checkpoint: the last one came, and was all there, before this was taken away
-    return [_record(folder, body) for body in _bodies(folder, content, digest)]
+    return [_record(file, body) for body in _bodies(file, content, digest)]
 
 
-def _bodies(folder: Path, content: memoryview, digest: bytes) -> Iterator[bytes]:
+def _bodies(file: Path, content: memoryview, digest: bytes) -> Iterator[bytes]:
     at = HEAD
     while len(content) - at >= _LENGTH.size + _DIGEST:
         length, check = _LENGTH.unpack_from(content, at)
         if zlib.crc32(content[at : at + 8]) != check:
             if any(content[at:]):  # zeros: a power cut, before the disk was done
-                raise _damaged(folder, f"what is at byte {at} is no record")
+                raise _damaged(file, f"what is at byte {at} is no record")
             return
         start = at + _LENGTH.size + _DIGEST
         end = start + length
@@ -167,10 +173,10 @@ def _bodies(folder: Path, content: memoryview, digest: bytes) -> Iterator[bytes]
         told, digest = bytes(content[start - _DIGEST : start]), hashlib.sha256(digest + body).digest()
         if told != digest:
             if end < len(content):
-                raise _damaged(folder, f"the record at byte {at} is not what was written")
+                raise _damaged(file, f"the record at byte {at} is not what was written")
             warnings.warn(
-                f"the last commit of the store {str(folder)!r} is not what was written, and left out: "
-                f"{FILE}, from byte {at} on",
+                f"the last commit of the store {str(file.parent)!r} is not what was written, and left out: "
+                f"{file.name}, from byte {at} on",
                 stacklevel=2,
             )
             return
@@ -178,7 +184,7 @@ def _bodies(folder: Path, content: memoryview, digest: bytes) -> Iterator[bytes]
         at = end
 
 
-def _record(folder: Path, body: bytes) -> Record:
+def _record(file: Path, body: bytes) -> Record:
     try:
         facts, arrays = checkpoint.decoded(body)
         named, counts, rows = facts.pop("rows"), facts.pop("counts"), {}
@@ -188,21 +194,26 @@ def _record(folder: Path, body: bytes) -> Record:
         if not isinstance(facts.get("commit"), str) or not all(type(n) is int for n in counts.values()):
             raise ValueError("a record without a name, or with other counts than numbers")
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise _damaged(folder, str(problem)) from problem
+        raise _damaged(file, str(problem)) from problem
     return Record(facts, arrays, rows, counts)
 
 
-def mark(folder: Path) -> tuple[int, ...] | None:
-    """Tells one commit's journal from the next one's, without reading it; None where there is none."""
-    try:
-        found = os.stat(folder / FILE, follow_symlinks=False)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def mark(folder: Path) -> tuple[tuple[int, ...] | None, ...]:
+    """Tells one commit's journals from the next one's, without reading them; None where there is none."""
+
+    def of(name: str) -> tuple[int, ...] | None:
+        try:
+            found = os.stat(folder / name, follow_symlinks=False)
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    return tuple(map(of, FILES))
 
 
-def _damaged(folder: Path, why: str) -> CheckpointError:
+def _damaged(file: Path, why: str) -> CheckpointError:
+    store = str(file.parent)
     return CheckpointError(
-        f"the store {str(folder)!r} is damaged: {FILE}: {why}. What is whole of it: "
-        f"gibbsite.load({str(folder)!r}, partial=True)"
+        f"the store {store!r} is damaged: {file.name}: {why}. What is whole of it: "
+        f"gibbsite.load({store!r}, partial=True)"
     )

@@ -231,9 +231,10 @@ class ObjectStore(Store):
         facts: Mapping[str, Any],
         state: dict[str, np.ndarray],
         wanted: Callable[[], bool] = lambda: True,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         self._look()
-        super().commit(draws, facts, state, wanted)
+        super().commit(draws, facts, state, wanted, meanwhile)
         self._send(self._checkpoint)
 
     def append(self, draws: Draws | Cut, facts: Mapping[str, Any], state: dict[str, np.ndarray]) -> None:
@@ -265,7 +266,7 @@ class ObjectStore(Store):
                     f"are in memory: save the run elsewhere"
                 )
 
-    def _send(self, some: Callable[[], None]) -> None:
+    def _send(self, some: Callable[[], Any]) -> None:
         try:
             with _reaching(self._objects, StoreError):
                 some()
@@ -274,18 +275,20 @@ class ObjectStore(Store):
             raise
 
     def _checkpoint(self) -> None:
-        """Send the draws that changed, then the checkpoint; what was of an earlier one goes."""
+        """Send the draws that changed, what the journal has beyond them, then the checkpoint; what was of an
+        earlier one goes."""
         fs, at = self._objects.fs, self._objects.at
         changed = {name: mark for name, mark in self._files() if self._sent.get(name) != mark}
         if changed:
             fs.put([str(self.path / n) for n in changed], [at(n) for n in changed])
         self._sent.update(changed)
+        self._offset = 0
+        goes_on = [self._appended()] if self.journal_bytes else []
         fs.pipe_file(at(checkpoint.FILE), (self.path / checkpoint.FILE).read_bytes())
         if gone := [name for name in self._sent if not (self.path / name).exists()]:
             fs.rm([at(name) for name in gone])
             self._sent = {name: mark for name, mark in self._sent.items() if name not in gone}
-        self._offset = 0
-        old = [at(n) for n in self._objects.names() if n.startswith("journal-")]
+        old = [at(n) for n in self._objects.names() if n.startswith("journal-") and n not in goes_on]
         if old:
             fs.rm(old)
 
@@ -296,14 +299,17 @@ class ObjectStore(Store):
                 found = file.stat()
                 yield file.relative_to(self.path).as_posix(), (found.st_size, found.st_mtime_ns)
 
-    def _appended(self) -> None:
-        """Send what was added to the journal."""
-        with (self.path / journal.FILE).open("rb") as file:
+    def _appended(self) -> str:
+        """Send what was added to the journal; returns the object's name."""
+        assert self._journal is not None
+        with self._journal.path.open("rb") as file:
             name = journal.goes_on_from(file.read(journal.HEAD))
             file.seek(self._offset)
             new = file.read()
-        self._objects.fs.pipe_file(self._objects.at(f"journal-{name}-{self._offset:0{_OFFSET}d}"), new)
+        sent = f"journal-{name}-{self._offset:0{_OFFSET}d}"
+        self._objects.fs.pipe_file(self._objects.at(sent), new)
         self._offset += len(new)
+        return sent
 
 
 def store_in(

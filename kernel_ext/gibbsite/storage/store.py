@@ -10,6 +10,7 @@ checkpoint remembers what the metadata said: see `arrays`. One run at a time wri
 
 import os
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -64,6 +65,7 @@ class Store:
         self._mark: Any = None  # the checkpoint's file as we left it
         self._journal: journal.Journal | None = None  # what goes on from that checkpoint
         self._journalled = dict.fromkeys(GROUPS, 0)  # steps that it counts
+        self._making, self._newest = False, None  # a checkpoint, and the last that was appended meanwhile
         # what the commit under way has new arrays for, and where their predecessors are
         self._replaced: dict[tuple[str, str], str | None] = {}
         self._lock = Lock(path)
@@ -191,6 +193,7 @@ class Store:
             self._close_journal(remove=False)
             raise self._cannot(problem) from problem
         self._journalled = {g: n + counts[g] for g, n in self._journalled.items()}
+        self._newest: Any = (draws, facts, state) if self._making else None
         self.committed = time.monotonic()
 
     def _close_journal(self, remove: bool) -> None:
@@ -204,19 +207,25 @@ class Store:
         facts: Mapping[str, Any],
         state: dict[str, np.ndarray],
         wanted: Callable[[], bool] = lambda: True,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         """Bring the whole folder up to date: when this returns, all that the checkpoint counts is there.
 
-        Where it is `wanted` no longer while arrays are written or the disk is waited for, `GivenUp` is
+        `meanwhile` is called again and again, and may `append` what is newer than `draws`. Where it is
+        `wanted` no longer while arrays are written or the disk is waited for, `GivenUp` is
         raised: what counts is the last checkpoint, with its journal, as after a crash, and `append` goes on.
         Raises `StoreError` where it fails, or where the folder was emptied, replaced or cleaned up since the
         last commit, or meanwhile; the run in memory is whole.
         """
         before, self._replaced = dict(self._written), {}
+        thread, going_on = threading.get_ident(), None
+        self._making = True
 
         def look() -> None:
             if not wanted():
                 raise GivenUp
+            if threading.get_ident() == thread:
+                meanwhile()
 
         try:
             if self._on_disk is not None:
@@ -241,8 +250,9 @@ class Store:
             }
             named = {"format": checkpoint.FORMAT, "draws": held, "commit": uuid.uuid4().hex}
             told = {**facts, **self._described, **named}
+            going_on, newest = self._handed_over(named["commit"])
             self._mark = checkpoint.write(self.path, told, state, self._durable)
-            self._commit, self._made = named["commit"], []
+            self._commit, self._made = newest, []
             if self._durable:
                 checkpoint.sync_name(self.path)
             for (group, _), label in self._replaced.items():
@@ -250,11 +260,14 @@ class Store:
                     shutil.rmtree(self.path / DRAWS / group / label, ignore_errors=True)
             self._replaced = {}
             self._close_journal(remove=True)
-            (self.path / journal.FILE).unlink(missing_ok=True)  # of a run that was killed
+            for name in journal.FILES:  # also of a run that was killed
+                if name != going_on.name or not going_on.size:
+                    (self.path / name).unlink(missing_ok=True)
             self._still_ours()
             self._still_there()
-            self._journal = journal.Journal(self.path, named["commit"], self._durable)
-            self._journalled = dict(self._written)
+            self._journal, going_on = going_on, None
+            if self._newest is None:
+                self._journalled = dict(self._written)
             self.committed = time.monotonic()
             self.shrinks_to = stored.shrinkage(self.path / DRAWS, written) or self.shrinks_to
         except GivenUp:
@@ -263,7 +276,25 @@ class Store:
         except (OSError, CheckpointError, KeyError, ValueError, RuntimeError) as problem:
             self._uncounted(before)
             self._close_journal(remove=False)
+            if isinstance(problem, StoreError):  # of what was appended meanwhile
+                raise
             raise self._cannot(problem) from problem
+        finally:
+            self._making, self._newest = False, None
+            if going_on is not None:
+                going_on.close(remove=False)
+
+    def _handed_over(self, commit: str) -> tuple[journal.Journal, str]:
+        """The journal of the checkpoint called `commit`, which is about to be written, with the draws that
+        were appended to the one before while it was made, and what the last commit is called then."""
+        used = None if self._journal is None else self._journal.name
+        found = journal.Journal(self.path, commit, self._durable, next(n for n in journal.FILES if n != used))
+        if self._newest is not None:
+            draws, facts, state = self._newest
+            rows = {g: getattr(draws, part).read(self._written[g]) for g, part in GROUPS.items()}
+            counts = {g: getattr(draws, part).steps - self._written[g] for g, part in GROUPS.items()}
+            commit = found.append(facts, state, rows, counts)
+        return found, commit
 
     def _uncounted(self, before: dict[str, int]) -> None:
         """Know of what a commit wrote that did not come to its end that it is to be written again."""
