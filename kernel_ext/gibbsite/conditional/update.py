@@ -41,11 +41,6 @@ class Update(ABC):
         return self.sites
 
     @property
-    def exact(self) -> bool:
-        """Whether this is a draw from the joint conditional, independent of what the sites were."""
-        return set(self.fresh) == set(self.sites)
-
-    @property
     @abstractmethod
     def signature(self) -> str:
         """Equal for updates whose compiled programs are the same for any data they are given."""

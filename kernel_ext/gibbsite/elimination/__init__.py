@@ -5,7 +5,7 @@ from gibbsite.elimination.integrals.conjugate import Message, Moments
 from gibbsite.elimination.integrals.parts import eliminable
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.own import Own
-from gibbsite.elimination.pointwise import CHANGED, MissingFraction, Pointwise, missing_fraction, pointwise
+from gibbsite.elimination.pointwise import CHANGED, MissingFraction, Pointwise
 from gibbsite.elimination.series import SeriesMarginal
 from gibbsite.elimination.tabled import TableMarginal
 
@@ -22,6 +22,4 @@ __all__ = [
     "eliminable",
     "joint_marginal",
     "marginal_of",
-    "missing_fraction",
-    "pointwise",
 ]

@@ -179,12 +179,12 @@ class IntegralMarginal(Marginal):
                 out &= [bool(allowed[_digits(v[i], support), places].all()) for v in self._values]
         return out
 
-    def _chosen(self, rest: Latents, index: Any) -> dict[str, Any]:
-        return {n: v[index] for n, v in self._all_values().items()} if self.listed else {}
+    def _chosen(self, index: Any) -> dict[str, Any]:
+        return {n: v[index] for n, v in self._all_values().items()}
 
     def settled_at(self, latents: Latents, data: Any) -> dict[str, Any]:
         rest = self._packed(latents)
-        values = self._chosen(rest, jnp.argmax(self._of_each(rest, data))) if self.listed else {}
+        values = self._chosen(jnp.argmax(self._of_each(rest, data))) if self.listed else {}
         out = dict(values)
         for message in self.messages:
             out.update(message.settled({**rest, **values}, data, True)[0])
@@ -195,7 +195,7 @@ class IntegralMarginal(Marginal):
         key, key_listed, key_tables = jax.random.split(key, 3)
         values = {}
         if self.listed:
-            values = self._chosen(rest, jax.random.categorical(key_listed, self._of_each(rest, data)))
+            values = self._chosen(jax.random.categorical(key_listed, self._of_each(rest, data)))
         drawn = dict(values)
         for message, k in zip(self.messages, jax.random.split(key, len(self.messages)), strict=True):
             drawn.update(message.draw(k, {**rest, **values}, data))

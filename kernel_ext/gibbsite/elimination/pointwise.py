@@ -27,7 +27,6 @@ from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.elimination.tables.collect import Tables
-from gibbsite.errors import ModelError
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.compiling import Quick
 from gibbsite.programs.maps.access import Access, element_number, full_window
@@ -151,27 +150,6 @@ class Pointwise:
         return every(*(jnp.asarray(supports[s].values) for s in factor.sites))
 
 
-def pointwise(marginal: TableMarginal) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
-    """A function of the other latents and the data that gives, by observed site, the array of
-    `log p(y_i | the other data, latents)`, as `Pointwise`.
-
-    Raises `ModelError` for an observation that reads several summed elements of one site.
-    """
-    found = Pointwise(marginal, tuple(marginal.density.outputs["observed"]))
-    for reason in found.unread.values():
-        raise ModelError(
-            f"{reason}: its pointwise likelihood with them summed out is not computed; log_likelihood=True "
-            f"gives it at their draws"
-        )
-
-    def run(latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
-        out = found(latents, data)
-        out.pop(CHANGED)
-        return out
-
-    return run
-
-
 def likelihood_of(density: Density, name: str, evaluator: Any) -> Any:
     """What each datum of an observed site adds to the log density, at the values that `evaluator` has."""
     log_prob, *inside = (evaluator.full(a) for a in _atoms(density, name))
@@ -212,18 +190,14 @@ DRAWS = 256
 MOST_COORDINATES = 64
 
 
-def missing_fraction(marginal: Marginal, latents: Mapping[str, Any], key: Any) -> float | None:
+class MissingFraction:
     """The largest share λ of missing information about any direction of the continuous sites, at `latents`
     (their values by name, best a posterior mean): the largest eigenvalue of the scores' variance over draws
     of the discrete sites, measured by the mean information with these known (Louis 1982).
 
-    None where there is nothing continuous, or more than `MOST_COORDINATES` numbers of it.
+    Compiled once for models of one structure. None where there is nothing continuous, or more than
+    `MOST_COORDINATES` numbers of it.
     """
-    return MissingFraction(marginal)(latents, key, tuple(marginal.density.arguments.arrays))
-
-
-class MissingFraction:
-    """The same for models of one structure: compiled once, called as `(latents, key, data)`."""
 
     def __init__(self, marginal: Marginal):
         self._marginal = marginal

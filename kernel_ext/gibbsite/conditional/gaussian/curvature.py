@@ -212,13 +212,12 @@ def products(
     out: dict[int, Product | None] = {}
     for i, (term, accesses) in enumerate(density.terms_of(site)):
         if degrees[term.atom] > 1:
-            out[i] = _product(density, site, degrees, batch, term, accesses)
+            out[i] = _product(density, degrees, batch, term, accesses)
     return out
 
 
 def _product(
     density: Density,
-    site: str,
     degrees: Mapping[Any, int],
     batch: Sequence[int],
     term: Term,

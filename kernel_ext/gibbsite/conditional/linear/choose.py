@@ -12,17 +12,11 @@ from gibbsite.density import Density
 
 @dataclass(frozen=True)
 class Together:
-    """How a block of conjugate sites is drawn: `joint` are its parts that are one Gaussian, `alone` the
-    sites that meet no other, `refused` the sites that do meet and why they are not drawn jointly."""
+    """How a block of conjugate sites is drawn: `joint` are its parts that are one Gaussian, `refused` the
+    sites that do meet and why they are not drawn jointly."""
 
     joint: tuple[JointGaussian, ...]
-    alone: tuple[str, ...]
     refused: Mapping[tuple[str, ...], str]
-
-    @property
-    def reason(self) -> str:
-        """Why these are drawn jointly, in words; empty where none is."""
-        return "; ".join(j.reason for j in self.joint)
 
 
 def coupled(density: Density, names: Sequence[str]) -> list[tuple[str, ...]]:
@@ -39,16 +33,15 @@ def coupled(density: Density, names: Sequence[str]) -> list[tuple[str, ...]]:
 
 def together(density: Density, names: Sequence[str]) -> Together:
     """How conjugate sites of one block are drawn at once."""
-    joint, alone, refused = [], [], {}
+    joint, refused = [], {}
     for part in coupled(density, names):
         if len(part) == 1:
-            alone += part
             continue
         try:
             joint.append(joint_gaussian(density, part))
         except Refused as why:
             refused[part] = str(why)
-    return Together(tuple(joint), tuple(alone), refused)
+    return Together(tuple(joint), refused)
 
 
 def gaussian_blocks(

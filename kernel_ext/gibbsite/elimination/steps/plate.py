@@ -33,7 +33,6 @@ def plate_plan(site: str, live: Sequence[Factor], of: Summed) -> PlatePlan | Non
     n = of.count[site]
     if any(f.sites.count(site) > 1 for f in factors):
         return None
-    others: dict[tuple[str, bytes], int] = {}
     met: list[tuple[str, np.ndarray]] = []
     # what an element meets in no row of a factor may be anything: take what other factors say
     spread: list[tuple[Factor, int, list[tuple[str, np.ndarray]]]] = []
