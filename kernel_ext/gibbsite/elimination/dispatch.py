@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.reads.support import endless
 from gibbsite.density import Density
 from gibbsite.elimination.integral import IntegralMarginal
 from gibbsite.elimination.marginal import Marginal
@@ -30,17 +30,8 @@ def _kind(density: Density, sites: Sequence[str]) -> Callable[..., Marginal]:
     if any(_continuous(density, s) for s in sites):
         return IntegralMarginal
     members = [n for s in sites for n in density.groups.get(s, (s,)) if n in density.sites]
-    endless = bool(members) and all(_endless(density, n) for n in members)
-    return SeriesMarginal if endless else TableMarginal
-
-
-def _endless(density: Density, name: str) -> bool:
-    if not density.sites[name].latent:
-        return False
-    try:
-        return finite_support(density, name) is None
-    except ModelError:  # it reads many values of another site: tables tell
-        return False
+    no_end = bool(members) and all(density.sites[n].latent and endless(density, n) for n in members)
+    return SeriesMarginal if no_end else TableMarginal
 
 
 def _continuous(density: Density, name: str) -> bool:

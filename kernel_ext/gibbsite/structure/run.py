@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import jax
 import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import worst_first
@@ -16,6 +15,7 @@ from gibbsite.errors import GibbsiteError, ModelError, OptionError, UnknownNameE
 from gibbsite.ground.arguments import a_name
 from gibbsite.kernels.nuts.report import Centring
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.evaluation.pieces import in_marked
 from gibbsite.sampling.derived.derived import Derived
 from gibbsite.sampling.derived.expression import Shape, parse
 from gibbsite.sampling.engine.engine import Engine
@@ -105,7 +105,7 @@ class StructureRun(Run):
                 chance = np.random.default_rng([self.settings.seed, attempt])
                 index = np.where(bad, chance.choice(possible, len(index)), index)
             other, there = engine.begin(self.settings.seed, attempt, index, z, given)
-            state = jax.tree.map(lambda a, b, bad=bad: _either(bad, a, b), other, state)
+            state = in_marked(bad, other, state)
             level = np.where(bad, there, level)
         names = ", ".join(kernel.known[i].name for i in np.unique(index[~np.isfinite(level)]))
         told = " that agrees with init" if self._init else ""
@@ -326,7 +326,3 @@ def with_room_for(plan: Plan, kept: Draws, settings: Settings) -> Draws:
             wide[name] = array
         new.append(Chunk(wide, told), stats.steps)
     return new
-
-
-def _either(chains: np.ndarray, new: Any, old: Any) -> Any:
-    return jax.numpy.where(chains.reshape(-1, *(1,) * (new.ndim - 1)), new, old)

@@ -18,6 +18,7 @@ from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.finite.discrete import FiniteConditional
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.exchangeability import deciding, whole
+from gibbsite.programs.evaluation.pieces import in_marked
 
 LEAST = 7.0
 """By how much the logdensity must rise: what is left has a thousandth of the mass."""
@@ -140,15 +141,11 @@ def relabelled(
                 other = labels.exchanged(start, i, j)
                 there = level(other)
                 higher = there > height
-                best = {n: _where(higher, other[n], v) for n, v in best.items()}
+                best = {n: in_marked(higher, other[n], v, np.where) for n, v in best.items()}
                 height = np.where(higher, there, height)
             if best is start or all(np.array_equal(best[n], start[n]) for n in best):
                 break
     if first is None or height is None:
         return now, np.zeros(0, bool)
     moved = np.isfinite(first) & (height > first + LEAST)
-    return {n: _where(moved, best[n], v) for n, v in now.items()}, moved
-
-
-def _where(chains: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-    return np.where(chains.reshape(-1, *(1,) * (np.ndim(old) - 1)), new, old)
+    return {n: in_marked(moved, best[n], v, np.where) for n, v in now.items()}, moved

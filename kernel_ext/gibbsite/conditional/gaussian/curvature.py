@@ -19,10 +19,9 @@ import numpy as np
 from gibbsite.conditional.factors.sums import exact_product, long_product
 from gibbsite.conditional.linear.layout import Part
 from gibbsite.conditional.reads.reduce import reduce_onto
-from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.reads.support import listed
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
-from gibbsite.errors import ModelError
 from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import Literal
@@ -238,12 +237,9 @@ def _product(
 
 def _picker(density: Density, term: Term, name: str) -> Picker | None:
     """None where the site has no list of values, or elements of the term read several of its elements."""
-    try:
-        support = finite_support(density, name)
-    except ModelError:  # its support moves
-        return None
+    support = listed(density, name)
     accesses = density.maps[term.atom].get(name, ())
-    if support is None or support.values.ndim > 1 or len(accesses) != 1:
+    if support is None or len(accesses) != 1:
         return None
     (access,) = accesses
     plain = access.single and access.window == full_window(term.shape) and not access.latents()

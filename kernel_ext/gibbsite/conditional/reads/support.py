@@ -60,6 +60,25 @@ def finite_support(density: Density, name: str, asking: frozenset[str] = frozens
     return FiniteSupport(values.astype(site.dtype), elements, None)
 
 
+def listed(density: Density, name: str, most: float = math.inf) -> FiniteSupport | None:
+    """The support of a discrete site whose values are numbers, at most so many; None where it is none such,
+    or moves with many values of another site."""
+    try:
+        found = finite_support(density, name)
+    except ModelError:
+        return None
+    return None if found is None or found.values.ndim > 1 or found.size > most else found
+
+
+def endless(density: Density, name: str) -> bool:
+    """Whether no list of a site's values is known; one that moves with many values of another site is none
+    without end."""
+    try:
+        return finite_support(density, name) is None
+    except ModelError:
+        return False
+
+
 def _integer_range(density: Density, name: str, asking: frozenset[str]) -> FiniteSupport | None:
     site = density.site(name)
     atoms = density.outputs["bounds"][name]
@@ -155,10 +174,7 @@ def value_labels(
 
 def listed_values(density: Density, name: str) -> np.ndarray:
     """The values 0, 1, … of a site; none where they are others, or move."""
-    try:
-        support = finite_support(density, name)
-    except ModelError:
-        return np.zeros(0, int)
+    support = listed(density, name)
     fits = support is not None and np.array_equal(support.values, np.arange(support.size))
     return support.values if support is not None and fits else np.zeros(0, int)
 

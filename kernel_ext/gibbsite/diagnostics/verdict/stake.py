@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional import conditional_of
-from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.reads.support import listed
 from gibbsite.density import Density
 from gibbsite.density.terms import summed
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.elimination.tables.consistency import decided
-from gibbsite.errors import ModelError
 from gibbsite.plans.candidates.limits import LONG_ODDS
 from gibbsite.plans.schedule.plan import Plan, drawn_as_one
 from gibbsite.programs.jaxpr.compiling import once
@@ -73,11 +72,8 @@ def _lets_vary(density: Density | None, site: str, draws: Mapping[str, np.ndarra
     state = {n: v for n, v in density.packed(packed).items() if n in density.latent_vars}
     if site not in state or set(state) != set(density.latent_vars):
         return True
-    try:
-        support = finite_support(density, site)
-    except ModelError:
-        return True
-    if support is None or support.values.ndim > 1 or support.size > _MOST_VALUES:
+    support = listed(density, site, _MOST_VALUES)
+    if support is None:
         return True
     terms = [t for t in (*density.terms, *density.bounds) if t.origin == site]
     now = np.asarray(state[site])
@@ -188,11 +184,8 @@ def _never_moved(x: np.ndarray) -> np.ndarray:
 
 def _other_values(density: Density, site: str) -> Callable[[Any], Any]:
     """What an element may be instead: all that are listed, or those beside it."""
-    try:
-        support = finite_support(density, site)
-    except ModelError:
-        support = None
-    if support is None or support.values.ndim > 1 or support.size > _MOST_VALUES:
+    support = listed(density, site, _MOST_VALUES)
+    if support is None:
         return lambda now: now + jnp.array([-2, -1, 1, 2])
-    listed = jnp.asarray(support.values)
-    return lambda now: listed
+    values = jnp.asarray(support.values)
+    return lambda now: values

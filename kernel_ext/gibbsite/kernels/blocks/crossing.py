@@ -25,10 +25,9 @@ from gibbsite.conditional.draws.slice import slice_element, slice_in_turn
 from gibbsite.conditional.finite.finite import finite_structure
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.reads.reduce import onto_elements
-from gibbsite.conditional.reads.support import FiniteSupport, finite_support
+from gibbsite.conditional.reads.support import FiniteSupport, listed
 from gibbsite.conditional.reads.term_access import SINGLE, Touch, touches
 from gibbsite.density import Density
-from gibbsite.errors import ModelError
 from gibbsite.ground.once import once
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
 from gibbsite.kernels.blocks.finite import data_of
@@ -89,7 +88,7 @@ def _together(density: Density, sites: Sequence[str]) -> Together | Refused:
         return Refused("Crossing takes discrete sites and continuous ones that they decide, both")
     supports: dict[str, FiniteSupport] = {}
     for name in discrete:
-        support = _listed(density, name)
+        support = listed(density, name)
         if support is None:
             return Refused(f"the values of {name} cannot be listed")
         supports[name] = support
@@ -108,14 +107,6 @@ def _together(density: Density, sites: Sequence[str]) -> Together | Refused:
             f"are too many (limit: {MOST} of each)"
         )
     return Together(discrete, continuous, supports, WHOLE, (), combinations)
-
-
-def _listed(density: Density, name: str) -> FiniteSupport | None:
-    try:
-        found = finite_support(density, name)
-    except ModelError:
-        return None
-    return None if found is None or found.values.ndim > 1 else found
 
 
 def _apart(density: Density, z: str, x: str, support: FiniteSupport) -> tuple[Touch, ...]:

@@ -24,12 +24,11 @@ from numpyro.distributions import constraints
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.reads.group import unit_of
-from gibbsite.conditional.reads.support import finite_support
+from gibbsite.conditional.reads.support import endless
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.density.known_elements import observed_values
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.errors import ModelError
 from gibbsite.kernels.nuts.report import to_be_learnt
 from gibbsite.plans.candidates.alone import stepped
 from gibbsite.plans.candidates.limits import (
@@ -175,18 +174,11 @@ def _most_decided(density: Density, discrete: Sequence[str], name: str, own: str
     read = [{*_latents(density, a)} for p, a in parameters.items() if p not in _SPREADS]
     apart = any({*discrete} & r and name not in r for r in read) and any(name in r for r in read)
     switched = any(_switches(density, g) for g in discrete) and is_gaussian(conditional_of(density, name))
-    if any(_endless(density, g) for g in discrete) and name != own and own not in discrete:
+    if any(endless(density, g) for g in discrete) and name != own and own not in discrete:
         return MOST_COUNTED
     if (apart and name != own) or switched:
         return MOST_MISSING
     return min(MOST_MISSING, FEW_DECIDED + size_of(density, discrete))
-
-
-def _endless(density: Density, name: str) -> bool:
-    try:
-        return finite_support(density, name) is None
-    except ModelError:  # it moves with other sites
-        return False
 
 
 def _switches(density: Density, name: str) -> bool:

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.forms.walk import Refused
-from gibbsite.conditional.reads.support import finite_support, support_movers
+from gibbsite.conditional.reads.support import listed, support_movers
 from gibbsite.conditional.reads.term_access import blind_terms
 from gibbsite.density import Density
 from gibbsite.density.intervals import range_of
 from gibbsite.density.known_elements import equations_behind
-from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.errors import ScheduleError
 from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.crossing import together
 from gibbsite.plans.candidates.limits import (
@@ -142,11 +142,8 @@ def _decided(
 ) -> tuple[tuple[str, ...], bool] | None:
     """Which of the candidates decide some element of `z`, and whether by zeros, not by long odds alone; None
     where none does."""
-    try:
-        support = finite_support(density, z)
-    except ModelError:
-        return None
-    if support is None or support.values.ndim > 1 or support.size > MOST_VALUES:
+    support = listed(density, z, MOST_VALUES)
+    if support is None:
         return None
     shape = density.sites[z].shape
     terms = tuple(dict.fromkeys(t for ts in candidates.values() for t in ts))

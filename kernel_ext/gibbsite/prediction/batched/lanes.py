@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.kernels.nuts.windows import FINAL, window_ends
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.evaluation.pieces import in_marked
 from gibbsite.programs.jaxpr.compiling import compiled
 from gibbsite.programs.passes.for_cpu import lowered_for_cpu
 from gibbsite.sampling.engine.engine import Engine
@@ -136,7 +136,9 @@ class Lanes:
             pool = None
             if self._engine.window_ends:
                 pool = self._lowered(jax.vmap(engine._pool_chains, in_axes=(0, axes)), state, inputs)
-            choose = self._lowered(_chosen, np.zeros((self.at_once, self._engine.chains), bool), state, state)
+            choose = self._lowered(
+                in_marked, np.zeros((self.at_once, self._engine.chains), bool), state, state
+            )
         quickly = self._on_cpu
         made = {"keys": keys, "init": first, "choose": choose}
         self._programs.update({n: compiled(p, quickly=quickly) for n, p in made.items()})
@@ -306,12 +308,3 @@ class _Both:
     def __exit__(self, *error: Any) -> None:
         for one in reversed(self._all):
             one.__exit__(*error)
-
-
-def _chosen(chains: Any, new: Any, old: Any) -> Any:
-    """The new state in the marked chains `[data set, chain]`."""
-
-    def of(a: Any, b: Any) -> Any:
-        return jnp.where(chains.reshape(*chains.shape, *(1,) * (b.ndim - 2)), a, b)
-
-    return jax.tree.map(of, new, old)

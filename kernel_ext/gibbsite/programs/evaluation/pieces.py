@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.ground.telling import Telling
@@ -18,6 +19,15 @@ from gibbsite.programs.jaxpr.compiling import Repeated, lowered
 _NOTHING = nullcontext()
 _ROWS = 64
 """Rows of a piece, at the least: a few milliseconds of the cheapest functions."""
+
+
+def in_marked(marked: Any, new: Any, old: Any, where: Callable[..., Any] = jnp.where) -> Any:
+    """The tree `new` where the leading axes are marked, else `old`; by JAX's `where` or NumPy's."""
+
+    def of(a: Any, b: Any) -> Any:
+        return where(marked.reshape(*marked.shape, *(1,) * (np.ndim(b) - marked.ndim)), a, b)
+
+    return jax.tree.map(of, new, old)
 
 
 def in_pieces(

@@ -22,6 +22,7 @@ from gibbsite.errors import CheckpointError, ModelError
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.evaluation.pieces import in_marked
 from gibbsite.programs.jaxpr.compat import RIGHT
 from gibbsite.programs.jaxpr.compiling import Surroundings, compiled
 from gibbsite.programs.passes.for_cpu import for_cpu, lowered_for_cpu
@@ -72,13 +73,6 @@ def _shared(leaf: Any, sharding: NamedSharding) -> Any:
         return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
     whole = np.asarray(leaf)
     return jax.make_array_from_callback(whole.shape, sharding, lambda part: whole[part])
-
-
-def _chosen(chains: Any, new: Any, old: Any) -> Any:
-    def of(a: Any, b: Any) -> Any:
-        return jnp.where(chains.reshape(-1, *(1,) * (b.ndim - 1)), a, b)
-
-    return jax.tree.map(of, new, old)
 
 
 # axes of steps and chains that stand before a site's own, by what a program takes and gives
@@ -470,7 +464,7 @@ class Engine:
         """The program behind `chosen`: one, where JAX would compile one for arrays of every shape."""
         with self._compiling:
             if "chosen" not in self._programs:
-                program = self._jit(_chosen, ("chain", "chain", "chain"), "chain")
+                program = self._jit(in_marked, ("chain", "chain", "chain"), "chain")
                 lowered = program.lower(chains, new, old)
                 self._programs["chosen"] = compiled(lowered, quickly=self._on_cpu)
         return self._programs["chosen"]

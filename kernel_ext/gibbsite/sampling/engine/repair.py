@@ -16,6 +16,7 @@ from gibbsite.elimination import joint_marginal
 from gibbsite.errors import ModelError
 from gibbsite.ground.once import once
 from gibbsite.plans.schedule.plan import Plan
+from gibbsite.programs.evaluation.pieces import in_marked
 from gibbsite.programs.jaxpr.compiling import ByShape
 
 PASSES = 60
@@ -128,7 +129,7 @@ class Repair:
                 keys = jax.random.split(jax.random.fold_in(key, PASSES + n), chains)
                 other = draw(keys, best, inputs)
                 count = _total(self.violations(other, inputs))
-                best = {k: _where(count < least, other[k], v) for k, v in best.items()}
+                best = {k: in_marked(count < least, other[k], v) for k, v in best.items()}
                 least = np.minimum(count, least)
         now = best
         for done in range(PASSES):
@@ -140,7 +141,7 @@ class Repair:
             count = _total(self.violations(now, inputs))
             better = count < least
             least = np.minimum(count, least)
-            best = {n: _where(better, now[n], v) for n, v in best.items()}
+            best = {n: in_marked(better, now[n], v) for n, v in best.items()}
         return best, PASSES
 
 
@@ -152,7 +153,3 @@ def repair_of(density: Density, units: Sequence[tuple[str, tuple[str, ...]]]) ->
 
 def _total(counts: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.sum(list(counts.values()), axis=0)
-
-
-def _where(chains: np.ndarray, new: Any, old: Any) -> Any:
-    return jnp.where(chains.reshape(-1, *(1,) * (jnp.ndim(old) - 1)), new, old)

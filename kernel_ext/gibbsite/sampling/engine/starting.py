@@ -17,6 +17,7 @@ from gibbsite.diagnostics.modes.moves import RESTARTED, Move, told_restarts
 from gibbsite.diagnostics.modes.space import space_of
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan, drawn_as_one
+from gibbsite.programs.evaluation.pieces import in_marked
 from gibbsite.sampling.engine.engine import INPUTS, Engine
 from gibbsite.sampling.engine.initial import (
     FAR,
@@ -209,7 +210,7 @@ class Starting:
                 there = engine.placed(there, by_chain=True)
                 level = np.where(marked, anew.level[e], walked.level)
                 walked = _Walk(engine.chosen(marked, there, walked.state), level)
-                places = {n: _where(marked, one[n], v) for n, v in places.items()}
+                places = {n: in_marked(marked, one[n], v, np.where) for n, v in places.items()}
                 near = None
                 moved.add(c)
         return walked, moved
@@ -383,7 +384,7 @@ class Starting:
         # no further than where trajectories find their way: a hierarchy's highest place is none that it is at
         gain = FAR + FAR_PER_ELEMENT * engine.elements
         x[far] = space.climbed(x[far], np.zeros(x[far].shape, bool), gain)
-        there = {n: _where(far, v, places[n]) for n, v in space.values(x).items()}
+        there = {n: in_marked(far, v, places[n], np.where) for n, v in space.values(x).items()}
         other = engine.init(self._key, places | there, path=path)
         better = far & (level_of(*other) > level + gain)
         return engine.chosen(better, other[0], walk.state), set(np.flatnonzero(better).tolist())
@@ -425,7 +426,7 @@ class Starting:
                 best = totals.argmin(axis=0)
                 fewer = totals[best, rows] < left
                 chosen = many[name].reshape(_POOL, *now[name].shape)[best, rows]
-                now[name] = _where(fewer, chosen, now[name])
+                now[name] = in_marked(fewer, chosen, now[name], np.where)
                 left = np.where(fewer, totals[best, rows], left)
         return engine.init(self._key, now, radius, path=path)
 
@@ -504,7 +505,3 @@ class _Walk:
 def _from(a: Any, source: np.ndarray) -> Any:
     """The rows of a state's array, but for random keys, which stay each chain's own."""
     return a if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a[source]
-
-
-def _where(chains: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-    return np.where(chains.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
