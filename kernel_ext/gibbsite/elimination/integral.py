@@ -56,7 +56,12 @@ class IntegralMarginal(Marginal):
             self.messages: tuple[Message, ...] = tuple(m.whole() for m in found) if self.tables else found
         except Refused as why:
             raise ModelError(str(why)) from why
-        self._values = list(itertools.product(*(range(self._count(u)) for u in self.listed)))
+        values = list(itertools.product(*(range(self._count(u)) for u in self.listed)))
+        self._joint = len(values)
+        # of each joint value of the listed sites, the number of every element's value: `[values, elements]`
+        self._numbers = {
+            u: np.stack([_digits(v[i], s) for v in values]) for i, (u, s) in enumerate(self.listed.items())
+        }
         check_finite(density, smooth, self.messages)
 
     def _count(self, unit: str) -> int:
@@ -68,11 +73,6 @@ class IntegralMarginal(Marginal):
         """Those that are integrated out: what they were says where their means are looked for."""
         return tuple(m for u in self._units if u not in self._summed for m in self._units[u])
 
-    def _given(self, latents: Latents) -> dict[str, Any]:
-        """As `_packed`, and what is known of where sites of `near` may be."""
-        packed = self.density.packed(latents)
-        return {n: v for n, v in packed.items() if n in self.density.latent_vars and n not in self._summed}
-
     @property
     def order(self) -> tuple[str, ...]:
         units = [s for m in self.messages for s in m.sites]
@@ -83,7 +83,7 @@ class IntegralMarginal(Marginal):
     def cost(self) -> str:
         each = "; ".join(m.cost for m in self.messages)
         if self.listed:
-            each = f"{len(self._values)} × ({each})"
+            each = f"{self._joint} × ({each})"
         return f"{each}; {self.tables.cost}" if self.tables else each
 
     @property
@@ -97,7 +97,7 @@ class IntegralMarginal(Marginal):
         for message in self.messages:
             terms = [t for n in message.sites for t, _ in self.density.terms_of(n)]
             near = {n for t in terms for n in (t.origin, *self.density.maps.latents(t.atom))}
-            sites = tuple(dict.fromkeys(n for u in message.sites for n in (u, *self.members(u))))
+            sites = self.names_of(message.sites)
             left = [n for n in self.density.sites if n in near and n not in message.sites]
             given = f", given {', '.join(n for n in left if n in self.density.latent_vars)}"
             known = given if given != ", given " else ""
@@ -105,7 +105,7 @@ class IntegralMarginal(Marginal):
             yield sites, tuple(left), text
         for unit in self.listed:
             text = f"sum out {unit}, of {self._count(unit)} joint values: what is left of each is added up"
-            yield tuple(dict.fromkeys((unit, *self.members(unit)))), (), text
+            yield self.names_of((unit,)), (), text
         if self.tables:
             yield from self.tables.read
 
@@ -121,7 +121,7 @@ class IntegralMarginal(Marginal):
     def logdensity_at(
         self, latents: Latents, data: Any, apart: Latents | None = None, held: bool = True
     ) -> Any:
-        rest = self._given(latents)
+        rest = self.left(latents, self._summed)  # with what is known of where those of `near` are
         if not self.listed:
             return self._one(rest, data, apart, held)
         return jax.nn.logsumexp(self._of_each(rest, data, apart, held))
@@ -148,7 +148,7 @@ class IntegralMarginal(Marginal):
         return frozenset(n for m in self.messages for n in m.closed)
 
     def _with_constants(self, latents: Latents, data: Any) -> Any:
-        place = jax.lax.stop_gradient({**self._packed(latents), **self.settled_at(latents, data)})
+        place = jax.lax.stop_gradient({**self.left(latents), **self.settled_at(latents, data)})
         known = sum((m.counted(place, data) for m in self.messages), start=jnp.zeros(()))
         return super()._with_constants(latents, data) - jax.lax.stop_gradient(known)
 
@@ -157,33 +157,31 @@ class IntegralMarginal(Marginal):
         found = jax.lax.map(
             lambda values: self._one({**rest, **values}, data, apart, held),
             self._all_values(),
-            batch_size=min(_AT_ONCE, len(self._values)),
+            batch_size=min(_AT_ONCE, self._joint),
         )
         return jnp.where(jnp.asarray(self._valid()), found, -jnp.inf)
 
     def _all_values(self) -> dict[str, Any]:
         """Joint values of the listed sites, `[values, *shape]` by site."""
-        out = {}
-        for i, (unit, support) in enumerate(self.listed.items()):
-            site = self.density.sites[unit]
-            chosen = np.stack([_digits(v[i], support) for v in self._values])
-            out[unit] = jnp.asarray(support.values[chosen].reshape(-1, *site.shape), site.dtype)
-        return out
+        sites, numbers = self.density.sites, self._numbers
+        return {
+            u: jnp.asarray(s.values[numbers[u]].reshape(-1, *sites[u].shape), sites[u].dtype)
+            for u, s in self.listed.items()
+        }
 
     def _valid(self) -> np.ndarray:
-        out = np.ones(len(self._values), bool)
-        for i, support in enumerate(self.listed.values()):
+        out = np.ones(self._joint, bool)
+        for unit, support in self.listed.items():
             if support.valid is not None:
                 allowed = support.valid.reshape(support.size, -1)
-                places = np.arange(allowed.shape[1])
-                out &= [bool(allowed[_digits(v[i], support), places].all()) for v in self._values]
+                out &= allowed[self._numbers[unit], np.arange(allowed.shape[1])].all(axis=1)
         return out
 
     def _chosen(self, index: Any) -> dict[str, Any]:
         return {n: v[index] for n, v in self._all_values().items()}
 
     def settled_at(self, latents: Latents, data: Any) -> dict[str, Any]:
-        rest = self._packed(latents)
+        rest = self.left(latents)
         values = self._chosen(jnp.argmax(self._of_each(rest, data))) if self.listed else {}
         out = dict(values)
         for message in self.messages:
@@ -191,7 +189,7 @@ class IntegralMarginal(Marginal):
         return out if self.tables is None else {**out, **self.tables.settled_at({**rest, **out}, data)}
 
     def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
-        rest = self._given(latents)
+        rest = self.left(latents, self._summed)
         key, key_listed, key_tables = jax.random.split(key, 3)
         values = {}
         if self.listed:
@@ -203,8 +201,14 @@ class IntegralMarginal(Marginal):
             drawn.update(self.tables.draw_at(key_tables, {**latents, **drawn}, data))
         return self._by_name(drawn)
 
+    def best(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        raise ModelError(
+            f"{' and '.join(self.sites)}: the best joint values are found of discrete sites alone; `moments` "
+            f"has the means of continuous ones"
+        )
+
     def moments_at(self, latents: Latents, data: Any) -> dict[str, Moments]:
-        rest = self._packed(latents)
+        rest = self.left(latents)
         out: dict[str, Moments] = {}
         if self.listed:
             weight = jax.nn.softmax(self._of_each(rest, data))
@@ -212,7 +216,7 @@ class IntegralMarginal(Marginal):
             def of(values: Any) -> dict[str, Moments]:
                 return self._inner_moments({**rest, **values}, data)
 
-            each = jax.lax.map(of, self._all_values(), batch_size=min(_AT_ONCE, len(self._values)))
+            each = jax.lax.map(of, self._all_values(), batch_size=min(_AT_ONCE, self._joint))
             out = {n: _mixed(weight, m) for n, m in each.items()}
             for unit, support in self.listed.items():
                 out.update(of_values(self, unit, support, self._weights(unit, weight)))
@@ -221,8 +225,7 @@ class IntegralMarginal(Marginal):
         found = dict(out)
         for unit in [s for m in self.messages for s in m.sites]:
             found.pop(unit)
-            mean, variance = (self._unpacked(unit, x) for x in out[unit])
-            found.update({n: Moments(mean[n], variance[n]) for n in mean})
+            found.update(self._named(unit, out[unit]))
         return found if self.tables is None else {**found, **self.tables.moments_at(latents, data)}
 
     def _inner_moments(self, rest: Latents, data: Any) -> dict[str, Moments]:
@@ -230,18 +233,15 @@ class IntegralMarginal(Marginal):
 
     def _weights(self, unit: str, weight: Any) -> Any:
         """`P(element = value)` `[K, elements]` of a listed site, from the weights of all joint values."""
-        support, i = self.listed[unit], [*self.listed].index(unit)
-        digits = np.stack([_digits(v[i], support) for v in self._values])
-        return jnp.einsum(
-            "v,vek->ke", weight, jnp.asarray(digits[..., None] == np.arange(support.size), float)
-        )
+        chosen = self._numbers[unit][..., None] == np.arange(self.listed[unit].size)
+        return jnp.einsum("v,vek->ke", weight, jnp.asarray(chosen, float))
 
     def probs_at(self, latents: Latents, data: Any) -> dict[str, Any]:
         if not self.listed and self.tables is None:
             return super().probs_at(latents, data)
         out = {} if self.tables is None else self.tables.probs_at(latents, data)
         if self.listed:
-            weight = jax.nn.softmax(self._of_each(self._packed(latents), data))
+            weight = jax.nn.softmax(self._of_each(self.left(latents), data))
             for unit, support in self.listed.items():
                 p = jnp.moveaxis(self._weights(unit, weight), 0, -1)
                 out.update(self._unpacked(unit, p.reshape((*support.elements, -1))))

@@ -1,7 +1,7 @@
 """The density of what is left of a model when some of its sites are eliminated, and the way back to them."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -88,10 +88,7 @@ class Marginal(Update):
     def best(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The values of discrete sites with the largest joint density given the rest, by name. Raises
         `ModelError` for continuous ones."""
-        raise ModelError(
-            f"{' and '.join(self.sites)}: the best joint values are found of discrete sites alone; `moments` "
-            f"has the means of continuous ones"
-        )
+        return self._by_name(self._jitted("best", self.settled_at)(self._latents(state), self._data))
 
     @property
     @abstractmethod
@@ -111,13 +108,16 @@ class Marginal(Update):
     def __repr__(self) -> str:
         return f"<Marginal without {', '.join(self.sites)}: {self.cost}>"
 
-    def members(self, unit: str) -> tuple[str, ...]:
-        """The sites, as the model names them, that a site of the plan stands for."""
-        return self._units[unit]
+    def names_of(self, units: Iterable[str]) -> tuple[str, ...]:
+        """Sites of the plan, and those that they stand for, as the model names them."""
+        return tuple(dict.fromkeys(n for u in units for n in (u, *self._units[u])))
 
-    def left(self, latents: Latents) -> dict[str, Any]:
-        """Of values by name, those of the sites that are left, as `density` names them."""
-        return self._packed(latents)
+    def left(self, latents: Latents, without: Collection[str] | None = None) -> dict[str, Any]:
+        """Of values by name, those of the sites that are left, as `density` names them: all but those that
+        are eliminated, or those `without`."""
+        gone = self._units if without is None else without
+        packed = self.density.packed(latents)
+        return {n: v for n, v in packed.items() if n in self.density.latent_vars and n not in gone}
 
     # the same with complete latents and explicit data, for kernels
 
@@ -172,12 +172,12 @@ class Marginal(Update):
         """Values by unit as values by the names that the model has."""
         return {m: x for u, v in values.items() for m, x in self._unpacked(u, v).items()}
 
+    def _named(self, unit: str, moments: Moments) -> dict[str, Moments]:
+        mean, variance = (self._unpacked(unit, x) for x in moments)
+        return {n: Moments(mean[n], variance[n]) for n in mean}
+
     def _unit(self, site: str) -> str:
         return next(u for u, members in self._units.items() if site == u or site in members)
-
-    def _packed(self, latents: Latents) -> dict[str, Any]:
-        packed = self.density.packed(latents)
-        return {n: v for n, v in packed.items() if n in self.density.latent_vars and n not in self._units}
 
     def _latents(self, state: Mapping[str, Any]) -> dict[str, Any]:
         values = self.density.state_values(state, without=tuple(self._units))

@@ -6,7 +6,7 @@ expected derivative of a term, summed over the same blocks.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -314,7 +314,7 @@ class SeriesMarginal(Marginal):
     def read(self) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str]]:
         for unit, series in self.series.items():
             near = [t.origin for t, _ in self.density.terms_of(unit)]
-            sites = tuple(dict.fromkeys((unit, *self.members(unit))))
+            sites = self.names_of((unit,))
             text = (
                 f"sum out {unit}: {math.prod(series.elements):,} elements at once, values from {series.low} "
                 f"on until what is left is below {TAIL:g} of the sum, which is asked at every step"
@@ -328,25 +328,21 @@ class SeriesMarginal(Marginal):
     def logdensity_at(
         self, latents: Latents, data: Any, apart: Latents | None = None, held: bool = True
     ) -> Any:
-        left = self._packed(latents)
+        left = self.left(latents)
         return self._rest.rest(left, data, apart) + sum(s.total(left, data) for s in self.series.values())
 
     def settled_at(self, latents: Latents, data: Any) -> dict[str, Any]:
-        return {u: s.best(self._packed(latents), data) for u, s in self.series.items()}
-
-    def best(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        return self._by_name(self._jitted("best", self.settled_at)(self._latents(state), self._data))
+        return {u: s.best(self.left(latents), data) for u, s in self.series.items()}
 
     def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
-        left, now = self._packed(latents), self.density.packed(latents)
+        left, now = self.left(latents), self.density.packed(latents)
         each = zip(self.series.items(), jax.random.split(key, len(self.series)), strict=True)
         return self._by_name({u: s.draw(k, left, data, now.get(u, s.low)) for (u, s), k in each})
 
     def moments_at(self, latents: Latents, data: Any) -> dict[str, Moments]:
         out = {}
         for unit, series in self.series.items():
-            mean, variance = (self._unpacked(unit, x) for x in series.moments(self._packed(latents), data))
-            out.update({n: Moments(mean[n], variance[n]) for n in mean})
+            out.update(self._named(unit, series.moments(self.left(latents), data)))
         return out
 
     def probs_below(self, count: int, latents: Latents, data: Any) -> dict[str, Any]:
@@ -354,7 +350,7 @@ class SeriesMarginal(Marginal):
         below 0: what is missing of 1 is that of the others."""
         out = {}
         for unit, series in self.series.items():
-            left = self._packed(latents)
+            left = self.left(latents)
             top, total, *_ = series.through(left, data)
             blocks = [series._block(i, left, data) for i in range(-(-count // WIDTH))]
             p = jnp.exp(jnp.concatenate(blocks) - top) / total

@@ -113,10 +113,6 @@ class TableMarginal(Marginal):
         """The sites that are summed out, with their supports, as the density knows them."""
         return self.plan.of
 
-    def best(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the sites with the largest joint density given the rest, by name."""
-        return self._jitted("best", self.best_at)(self._latents(state), self._data)
-
     def steps(self, state: Mapping[str, Any]) -> tuple[Walked, ...]:
         """What each step does at `state`, with its tables: to be read, step by step."""
         found = self.plan.walked(self._latents(state), self._data)
@@ -147,41 +143,32 @@ class TableMarginal(Marginal):
         written = set(self.plan.tables.factors)  # and not what earlier steps have made of them
         for step in self.plan.steps:
             near = [n for f in step.used if f in written for n in f.origin.split(" ") if n]
-            near += [
-                n for f in (*step.used, *step.made) for unit in f.sites for n in (unit, *self.members(unit))
-            ]
-            yield tuple(n for unit in step.sites for n in (unit, *self.members(unit))), tuple(near), step.text
+            near += self.names_of(unit for f in (*step.used, *step.made) for unit in f.sites)
+            yield self.names_of(step.sites), tuple(near), step.text
 
     def logdensity_at(
         self, latents: Latents, data: Any, apart: Latents | None = None, held: bool = True
     ) -> Any:
-        return self.plan.logdensity(self._packed(latents), data, mode=SUM if held else SMOOTH, apart=apart)
+        return self.plan.logdensity(self.left(latents), data, mode=SUM if held else SMOOTH, apart=apart)
 
     def settled_at(self, latents: Latents, data: Any) -> dict[str, Any]:
-        return self.plan_values(self.plan.best(self._packed(latents), data), {})
+        return self.plan_values(self.plan.best(self.left(latents), data), {})
 
     def draw_at(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
         """As `sample`; an element without a possible value keeps the one it has in `latents`."""
-        return self._values(self.plan.draw(key, self._packed(latents), data), latents)
+        numbers = self.plan.draw(key, self.left(latents), data)
+        return self._by_name(self.plan_values(numbers, self.density.packed(latents)))
 
     def probs_at(self, latents: Latents, data: Any) -> dict[str, Any]:
-        found = self.plan.probabilities(self._packed(latents), data)
+        found = self.plan.probabilities(self.left(latents), data)
         shapes = self.of.elements
         return self._by_name({u: jnp.moveaxis(p, 0, -1).reshape(*shapes[u], -1) for u, p in found.items()})
 
     def moments_at(self, latents: Latents, data: Any) -> dict[str, Moments]:
         out = {}
-        for unit, p in self.plan.probabilities(self._packed(latents), data).items():
+        for unit, p in self.plan.probabilities(self.left(latents), data).items():
             out.update(of_values(self, unit, self.of.supports[unit], p))
         return out
-
-    def best_at(self, latents: Latents, data: Any) -> dict[str, Any]:
-        """As `best`."""
-        return self._values(self.plan.best(self._packed(latents), data), latents)
-
-    def _values(self, numbers: Mapping[str, Any], latents: Latents) -> dict[str, Any]:
-        """Values by site from numbers of values per element."""
-        return self._by_name(self.plan_values(numbers, self.density.packed(latents)))
 
     def plan_values(self, numbers: Mapping[str, Any], now: Latents) -> dict[str, Any]:
         """Values by unit from numbers of values per element; where there is none, the one of `now`."""
@@ -203,5 +190,4 @@ def of_values(marginal: Marginal, unit: str, support: FiniteSupport, p: Any) -> 
     shape = marginal.density.sites[unit].shape
     mean = jnp.einsum("ke,kv->ev", p, values)
     variance = jnp.einsum("ke,kev->ev", p, (values[:, None] - mean[None]) ** 2)
-    means, variances = (marginal._unpacked(unit, x.reshape(shape)) for x in (mean, variance))
-    return {n: Moments(means[n], variances[n]) for n in means}
+    return marginal._named(unit, Moments(mean.reshape(shape), variance.reshape(shape)))

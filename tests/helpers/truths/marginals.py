@@ -92,7 +92,8 @@ def check_readings(marginal, truth, state, log_joint, data, many=DRAWS):
 
     def readings(state, keys):
         draws = jax.vmap(lambda k: marginal.draw_at(k, state, data))(keys)
-        return marginal.probs_at(state, data), marginal.best_at(state, data), draws
+        best = marginal._by_name(marginal.settled_at(state, data))
+        return marginal.probs_at(state, data), best, draws
 
     probs, best, drawn = quick(readings)(state, jax.random.split(jax.random.key(3), many))
     for site, values in truth.values.items():
