@@ -8,25 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.reads.support import FiniteSupport
-from gibbsite.conditional.tables.factor import Factor, aligned, rows_onto, taken
+from gibbsite.conditional.tables.factor import Factor, rows_onto, taken
 from gibbsite.elimination.steps.chain import ChainPlan, chain_plan, coupled_shape
 from gibbsite.elimination.steps.semiring import DRAW, filtered, reduce_first
-from gibbsite.elimination.steps.step import Step, left_over, origins
+from gibbsite.elimination.steps.step import Name, Named, Step, added, left_over, origins
 from gibbsite.elimination.tables.collect import Summed
-
-Name = Any
-"""Anything that can be compared and hashed."""
-Named = tuple[Sequence[Name], Any]
-"""Names of the value axes, and an array with the rows on one more axis, the last."""
-
-
-def added(tables: Sequence[Named], names: Sequence[Name]) -> Any:
-    """The sum of tables, with an axis for each of `names`."""
-    total = None
-    for own, x in tables:
-        x = aligned(x, own, names)
-        total = x if total is None else total + x
-    return total
 
 
 def summed_out(tables: Sequence[Named], names: Sequence[Name], uniforms: Any, mode: str) -> list[Named]:
@@ -86,9 +72,7 @@ class ChainStep(Step):
         # per step one number per site, and for the first and last steps by hand as many as there are values
         self._by_hand = (plan.reach + 1) * len(plan.depth)
         self.uniforms = (plan.steps + 2, self._by_hand, plan.chains)
-        self.made = ()
-        if plan.outer:
-            self._onto, *self.made = left_over(plan.outer, of.sizes, self.used)
+        self._onto, self.made = left_over(plan.outer, of.sizes, self.used)
         self.state = tuple(self._size[c] for c in self._carry)
         state = " × ".join(map(str, self.state))
         given = "" if not plan.outer else " given " + ", ".join(dict.fromkeys(s for s, _ in plan.outer))
@@ -154,11 +138,7 @@ class ChainStep(Step):
         message, more = found
         lags = [c for c in self._carry if c not in self._outer]
         out = added(summed_out([(self._carry, message)], lags, u_last, mode), self._outer) + more
-        if not self.made:
-            return jnp.sum(out)
-        out = jnp.broadcast_to(out, (*out.shape[:-1], plan.chains))
-        env[self.made[0]] = rows_onto(out, self._onto, self.made[0].rows)
-        return jnp.zeros(())
+        return self._left(env, self._onto, out, plan.chains)
 
     def _started(self, tables: list[Placed], u: Any, mode: str) -> Any:
         """The message before the scan: its first steps by hand, where lags reach back too far."""

@@ -11,9 +11,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.tables.factor import Factor, TooLarge, aligned, taken
-from gibbsite.elimination.steps.semiring import reduce_first
-from gibbsite.elimination.steps.step import Step, named, origins
+from gibbsite.conditional.tables.factor import Factor, TooLarge, taken
+from gibbsite.elimination.steps.step import Step, named, origins, reduced
 from gibbsite.elimination.tables.collect import Summed
 
 # The order in which single elements are eliminated: in rounds of alike ones that do not meet.
@@ -234,16 +233,9 @@ class GroundStep(Step):
         tables = dict(env)
         for op in self.operations:
             order = ["self", *range(len(op.sizes))]
-            total: Any = None
-            for f, rows, names in op.uses:
-                if f in tables:
-                    t = aligned(taken(tables[f], rows, f.rows), names, order)
-                    total = t if total is None else total + t
-            if total is None:
-                total = jnp.zeros((1,) * (len(order) + 1))
-            full = (self.of.sizes[op.site], *op.sizes, total.shape[-1])
+            used = [(names, taken(tables[f], rows, f.rows)) for f, rows, names in op.uses if f in tables]
             u = None if uniforms is None else uniforms[slice(*op.span)]
-            x = reduce_first(jnp.broadcast_to(total, full), u, mode)
+            x = reduced(used, order, (self.of.sizes[op.site], *op.sizes), u, mode)
             if op.made is None:
                 out = out + jnp.sum(jnp.broadcast_to(x, (op.count,)))
             else:

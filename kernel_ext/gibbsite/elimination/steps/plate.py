@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.tables.factor import Factor, aligned, rows_onto
-from gibbsite.elimination.steps.semiring import reduce_first
-from gibbsite.elimination.steps.step import Step, elements, left_over, origins
+from gibbsite.conditional.tables.factor import Factor, rows_onto
+from gibbsite.elimination.steps.step import Step, left_over, origins, reduced
 from gibbsite.elimination.tables.collect import Summed
 
 
@@ -64,11 +62,8 @@ def plate_plan(site: str, live: Sequence[Factor], of: Summed) -> PlatePlan | Non
         uses.append((f, place, tuple(numbers)))
     met = [(other, np.where(where < 0, max(int(where.max()), 0), where)) for other, where in met]
     for (a, x), (b, y) in itertools.combinations(met, 2):
-        if a == b and np.any(x == y):
+        if a == b and (not n or np.any(x == y)):
             return None  # two axes for one element
-    others = {(o, elements(w)): i for i, (o, w) in enumerate(met)}
-    if len(others) != len(met):
-        return None
     sizes = tuple(of.sizes[o] for o, _ in met)
     entries = float(np.prod((of.sizes[site], *sizes), dtype=float)) * n
     return PlatePlan(site, tuple(uses), tuple(met), sizes, entries)
@@ -93,9 +88,7 @@ class PlateStep(Step):
         self.entries = plan.entries
         self.widest = float(np.prod((of.sizes[site], *plan.sizes), dtype=float))
         self.uniforms = (n,)
-        self.made = ()
-        if plan.others:
-            self._onto, *self.made = left_over(plan.others, of.sizes, self.used)
+        self._onto, self.made = left_over(plan.others, of.sizes, self.used)
         given = "" if not plan.others else " given " + ", ".join(dict.fromkeys(o for o, _ in plan.others))
         size = " × ".join(map(str, (of.sizes[site], *plan.sizes)))
         many = "1 element" if n == 1 else f"{n:,} elements at once"
@@ -103,25 +96,14 @@ class PlateStep(Step):
 
     def run(self, env: dict[Factor, Any], mode: str, uniforms: Any) -> Any:
         """Adds up the factors, reduces the site's axis, and sums onto the elements that are met."""
-        k, n, total = self.of.sizes[self.plan.site], self.of.count[self.plan.site], None
-        order = ["site", *range(len(self.plan.others))]
-        for f, place, numbers in self.plan.uses:
-            if f not in env:
-                continue
-            names: list[Any] = list(numbers)
-            names.insert(place, "site")
-            t = aligned(rows_onto(env[f], f.index[place], n), names, order)
-            total = t if total is None else total + t
-        if total is None:
-            total = jnp.zeros((k,) + (1,) * len(order))
-        full = (k, *self.plan.sizes, total.shape[-1])
-        out = reduce_first(jnp.broadcast_to(total, full), uniforms, mode)
-        if not self.made:
-            return jnp.sum(jnp.broadcast_to(out, (n,)))
-        if out.shape[-1] != n:
-            out = jnp.broadcast_to(out, (*out.shape[:-1], n))
-        env[self.made[0]] = rows_onto(out, self._onto, self.made[0].rows)
-        return jnp.zeros(())
+        plan, n = self.plan, self.of.count[self.plan.site]
+        tables = []
+        for f, place, numbers in plan.uses:
+            if f in env:
+                names = [*numbers[:place], "site", *numbers[place:]]
+                tables.append((names, rows_onto(env[f], f.index[place], n)))
+        axes, sizes = ["site", *range(len(plan.others))], (self.of.sizes[plan.site], *plan.sizes)
+        return self._left(env, self._onto, reduced(tables, axes, sizes, uniforms, mode), n)
 
 
 def plate_plans(left: Sequence[str], live: Sequence[Factor], of: Summed) -> Mapping[str, PlatePlan]:

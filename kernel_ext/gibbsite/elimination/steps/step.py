@@ -4,9 +4,33 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.conditional.tables.factor import Factor
+from gibbsite.conditional.tables.factor import Factor, aligned, rows_onto
+from gibbsite.elimination.steps.semiring import reduce_first
+
+Name = Any
+"""Anything that can be compared and hashed."""
+Named = tuple[Sequence[Name], Any]
+"""Names of the value axes, and an array with the rows on one more axis, the last."""
+
+
+def added(tables: Sequence[Named], names: Sequence[Name]) -> Any:
+    """The sum of tables, with an axis for each of `names`; None of no table."""
+    total = None
+    for own, x in tables:
+        x = aligned(x, own, names)
+        total = x if total is None else total + x
+    return total
+
+
+def reduced(
+    tables: Sequence[Named], names: Sequence[Name], sizes: Sequence[int], uniforms: Any, mode: str
+) -> Any:
+    """The sum of tables, which has an axis of `sizes` for each of `names`, with the first of them reduced."""
+    total = added(tables, names) if tables else jnp.zeros((1,) * (len(names) + 1))
+    return reduce_first(jnp.broadcast_to(total, (*sizes, total.shape[-1])), uniforms, mode)
 
 
 class Step:
@@ -19,7 +43,7 @@ class Step:
 
     sites: tuple[str, ...]
     used: tuple[Factor, ...]
-    made: Sequence[Factor]
+    made: tuple[Factor, ...]
     entries: float
     widest: float
     uniforms: tuple[int, ...]
@@ -28,6 +52,14 @@ class Step:
     @abstractmethod
     def run(self, env: dict[Factor, Any], mode: str, uniforms: Any) -> Any:
         """What the step adds to the log density: a scalar."""
+
+    def _left(self, env: dict[Factor, Any], onto: np.ndarray, out: Any, n: int) -> Any:
+        """Puts what is left of `n` elements side by side into `env`; their sum, where they meet no others."""
+        out = jnp.broadcast_to(out, (*out.shape[:-1], n))
+        if not self.made:
+            return jnp.sum(out)
+        env[self.made[0]] = rows_onto(out, onto, self.made[0].rows)
+        return jnp.zeros(())
 
     @property
     def signature(self) -> str:
@@ -49,13 +81,15 @@ def named(factors: Iterable[Factor]) -> str:
 
 def left_over(
     others: Sequence[tuple[str, np.ndarray]], sizes: Mapping[str, int], used: Iterable[Factor]
-) -> tuple[np.ndarray, Factor]:
+) -> tuple[np.ndarray, tuple[Factor, ...]]:
     """What is left of `used` factors whose sites meet the elements of `others`: the row that each of theirs
-    adds to, and the factor."""
+    adds to, and the factor; none where there are no others."""
+    if not others:
+        return np.zeros(0, np.int64), ()
     rows, onto = np.unique(np.stack([w for _, w in others]), axis=1, return_inverse=True)
     sites = tuple(s for s, _ in others)
     made = Factor(sites, tuple(rows), rows.shape[1], tuple(sizes[s] for s in sites), named(used))
-    return onto.reshape(-1), made
+    return onto.reshape(-1), (made,)
 
 
 def elements(index: np.ndarray) -> bytes:
