@@ -238,7 +238,7 @@ def _one_peak(density: Density, site: str) -> bool:
             return False
         level = _LEVELS.get(family(density.sites[origin]))
         for name, atom in density.outputs["parameters"].get(origin, {}).items():
-            if degree_of(density, site, atom) not in ((0, 1) if name == level else (0,)):
+            if degree_of(density, (site,), atom, {}) not in ((0, 1) if name == level else (0,)):
                 return False
     return True
 

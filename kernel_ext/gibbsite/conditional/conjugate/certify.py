@@ -80,8 +80,8 @@ class ConjugateConditional(Conditional):
     def update(self, key: Any, latents: Mapping[str, Any], data: Any) -> Any:
         site = self.density.sites[self.site]
         event = 1 if self.support.kind == "simplex" else 0
-        stats, bounds = self.statistics_at(latents, data), self._bounds(latents, data)
-        return self.family.sample(key, stats, bounds, site.shape, event).astype(site.dtype)
+        d = self.distribution_at(latents, data).expand(site.shape[: len(site.shape) - event])
+        return d.sample(key).astype(site.dtype)
 
     def statistics_at(self, latents: Mapping[str, Any], data: Any) -> dict[Key, Any]:
         """The coefficients of the statistics by their keys, each of the site's shape."""
@@ -99,17 +99,15 @@ class ConjugateConditional(Conditional):
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Coefficients of the statistics, each of the site's shape, by the statistic's name."""
-        latents = self.density.state_values(state, without=(self.site,))
         shape = self.density.sites[self.site].shape
-        found = self._natural(latents, self._data)
+        found = self._natural(self._latents(state), self._data)
         return {
             key_text(k, self.site): jnp.broadcast_to(v, shape) for k, v in zip(self.keys, found, strict=True)
         }
 
     def distribution(self, state: Mapping[str, Any]) -> Any:
         """The NumPyro distribution that is drawn from."""
-        latents = self.density.state_values(state, without=(self.site,))
-        return self.distribution_at(latents, self._data)
+        return self.distribution_at(self._latents(state), self._data)
 
     def distribution_at(self, latents: Mapping[str, Any], data: Any) -> Any:
         """As `distribution`, at complete latent values and data arrays."""

@@ -30,23 +30,19 @@ class Family:
     text: str
     distribution: Callable[[Stats, Bounds], Any]
 
-    def sample(self, key: Any, stats: Stats, bounds: Bounds, shape: tuple[int, ...], event: int) -> Any:
-        """A draw for every element, of `shape`; `event` trailing axes belong to one draw."""
-        d = self.distribution(stats, bounds).expand(shape[: len(shape) - event])
-        return d.sample(key)
 
-
-def _at(stats: Stats, key: Key) -> Any:
+def coefficient(stats: Stats, key: Key) -> Any:
+    """That of a statistic, 0 where there is none."""
     return stats.get(key, jnp.zeros(()))
 
 
 def _normal(stats: Stats, bounds: Bounds) -> Any:
     precision = -2.0 * stats[X2]
-    return dist.Normal(_at(stats, X) / precision, jax.lax.rsqrt(precision))
+    return dist.Normal(coefficient(stats, X) / precision, jax.lax.rsqrt(precision))
 
 
 def _truncated(stats: Stats, bounds: Bounds) -> Any:
-    return TruncatedGaussian(_at(stats, X), -2.0 * _at(stats, X2), *_open(bounds))
+    return TruncatedGaussian(coefficient(stats, X), -2.0 * coefficient(stats, X2), *_open(bounds))
 
 
 def _open(bounds: Bounds) -> Bounds:
@@ -60,7 +56,7 @@ def _truncated_powers(power: float) -> Callable[[Stats, Bounds], Any]:
     def distribution(stats: Stats, bounds: Bounds) -> Any:
         low, high = _open(bounds)
         return TruncatedPowerGamma(
-            _at(stats, LOG) + 1.0, -_at(stats, key), power, jnp.maximum(low, 0.0), high
+            coefficient(stats, LOG) + 1.0, -coefficient(stats, key), power, jnp.maximum(low, 0.0), high
         )
 
     return distribution
@@ -69,7 +65,7 @@ def _truncated_powers(power: float) -> Callable[[Stats, Bounds], Any]:
 def _truncated_beta(stats: Stats, bounds: Bounds) -> Any:
     low, high = _open(bounds)
     ends = jnp.maximum(low, 0.0), jnp.minimum(high, 1.0)
-    return TruncatedBeta(_at(stats, LOG) + 1.0, _at(stats, LOG1M) + 1.0, *ends)
+    return TruncatedBeta(coefficient(stats, LOG) + 1.0, coefficient(stats, LOG1M) + 1.0, *ends)
 
 
 def _uniform(stats: Stats, bounds: Bounds) -> Any:
@@ -80,7 +76,7 @@ def _gamma_of(power: float) -> Callable[[Stats, Bounds], Any]:
     key: Key = (power, 0.0, 0.0, 0.0)
 
     def distribution(stats: Stats, bounds: Bounds) -> Any:
-        shape, rate = (_at(stats, LOG) + 1.0) / power, -stats[key]
+        shape, rate = (coefficient(stats, LOG) + 1.0) / power, -stats[key]
         if power in (1.0, -1.0):
             return drawn_here((dist.Gamma if power == 1.0 else dist.InverseGamma)(shape, rate))
         return GammaPower(shape, rate, power)
@@ -90,25 +86,25 @@ def _gamma_of(power: float) -> Callable[[Stats, Bounds], Any]:
 
 def _log_normal(stats: Stats, bounds: Bounds) -> Any:
     precision = -2.0 * stats[LOG2]
-    return dist.LogNormal((_at(stats, LOG) + 1.0) / precision, jax.lax.rsqrt(precision))
+    return dist.LogNormal((coefficient(stats, LOG) + 1.0) / precision, jax.lax.rsqrt(precision))
 
 
 def _beta(stats: Stats, bounds: Bounds) -> Any:
-    return drawn_here(dist.Beta(_at(stats, LOG) + 1.0, _at(stats, LOG1M) + 1.0))
+    return drawn_here(dist.Beta(coefficient(stats, LOG) + 1.0, coefficient(stats, LOG1M) + 1.0))
 
 
 def _dirichlet(stats: Stats, bounds: Bounds) -> Any:
-    return drawn_here(dist.Dirichlet(_at(stats, LOG) + 1.0))
+    return drawn_here(dist.Dirichlet(coefficient(stats, LOG) + 1.0))
 
 
 def _pareto(stats: Stats, bounds: Bounds) -> Any:
-    return dist.Pareto(bounds[0], -_at(stats, LOG) - 1.0)
+    return dist.Pareto(bounds[0], -coefficient(stats, LOG) - 1.0)
 
 
 def _dirichlet_of_two(stats: Stats, bounds: Bounds) -> Any:
     """Of two elements, each is one less the other."""
-    other = jnp.flip(_at(stats, LOG1M), -1)
-    return drawn_here(dist.Dirichlet(_at(stats, LOG) + other + 1.0))
+    other = jnp.flip(coefficient(stats, LOG1M), -1)
+    return drawn_here(dist.Dirichlet(coefficient(stats, LOG) + other + 1.0))
 
 
 def family_for(support: Support, keys: frozenset[Key], site: str, size: int = 0) -> Family:

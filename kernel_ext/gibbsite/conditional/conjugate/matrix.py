@@ -57,10 +57,6 @@ class MatrixTerms:
         eqn = None if self.free(term.atom) else self.density.producer.get(term.atom)
         return eqn.invars[0] if eqn is not None and op.whole_power(eqn) == 2 else None
 
-    def is_squared_solve(self, term: Term, inverse: bool = False) -> bool:
-        """`(L^-1 b) ** 2`, or `(T^-1 b) ** 2`, elementwise, rows weighted alike."""
-        return self.columns(term, inverse) is not None
-
     def is_squared_product(self, term: Term) -> bool:
         """`(A^-1 L) ** 2` elementwise for a triangular `A` that is free of the site, weighted alike."""
         atom = self.squared(term)

@@ -22,7 +22,7 @@ from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.matrix import Columns, MatrixTerms
 from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.conditional.forms.support import degree_of
-from gibbsite.conditional.forms.walk import Blame, Refused, known_value
+from gibbsite.conditional.forms.walk import Refused, known_value, refusal
 from gibbsite.conditional.reads.reduce import outer_onto, sum_onto
 from gibbsite.conditional.reads.support import bounded_by
 from gibbsite.conditional.reads.term_access import batch_axes
@@ -62,8 +62,8 @@ def _wishart_kind(density: Density, site: str) -> Callable[[Term], Kind | None]:
     terms = MatrixTerms(density, site)
 
     def kind(term: Term) -> Kind | None:
-        squares = terms.is_squared_product(term) or terms.is_squared_solve(term, inverse=True)
-        if squares or degree_of(density, site, term.atom) == 1:
+        squares = terms.is_squared_product(term) or terms.columns(term, inverse=True) is not None
+        if squares or degree_of(density, (site,), term.atom, {}) == 1:
             return "trace"
         if terms.is_log_diagonal(term.atom):
             return "log|L|"
@@ -146,8 +146,7 @@ class WishartConditional(Conditional):
 
     def distribution(self, state: Mapping[str, Any]) -> Any:
         """The NumPyro distribution that is drawn from."""
-        latents = self.density.state_values(state, without=(self.site,))
-        return self._distribution(latents, self._data)
+        return self._distribution(self._latents(state), self._data)
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`concentration`, and `scale_matrix` of an inverse Wishart or `rate_matrix` of a Wishart."""
@@ -205,7 +204,7 @@ def _certified(density: Density, site: str, family: MatrixFamily) -> WishartCond
             why = f"is neither linear in {trace} nor part of log|{site}|"
             if eqn is None:
                 raise Refused(f"the density of {term.origin} {why}")
-            raise Blame(density).refuse(eqn, term.origin, why)
+            raise refusal(density, eqn, term.origin, why)
         kinds[i] = kind
         if kind in ("log|L|", "log|T|") and term.weight.scalar is None and term.weight.shape[-1] != 1:
             # powers may cancel between terms that read the same matrices, element by element

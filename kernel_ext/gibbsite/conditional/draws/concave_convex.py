@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax, random
 
+from gibbsite.conditional.draws.logconcave import bracket
 from gibbsite.conditional.draws.passes import accepted, looped
 
 _PIECES = 32
@@ -53,15 +54,11 @@ def _ends(d: Bent) -> tuple[Any, Any]:
     def reach(at: Any, sign: float) -> Any:
         top = d.down(at) + d.up(at)
 
-        def halve(_: int, bracket: Any) -> Any:
-            near, far = bracket
-            middle = 0.5 * (near + far)
-            t = at + sign * jnp.exp(middle)
-            fallen = d.down(t) + d.up(t) < top - 40.0
-            return jnp.where(fallen, near, middle), jnp.where(fallen, middle, far)
+        def fallen(reach: Any) -> Any:
+            t = at + sign * reach
+            return d.down(t) + d.up(t) < top - 40.0
 
-        start = jnp.full_like(at, -40.0), jnp.full_like(at, 40.0)
-        return at + sign * jnp.exp(lax.fori_loop(0, 24, halve, start)[1])
+        return at + sign * jnp.exp(bracket(fallen, at)[1])
 
     low_finite, high_finite = jnp.isfinite(d.low), jnp.isfinite(d.high)
     low = jnp.where(low_finite, d.low, reach(jnp.where(high_finite, d.high, 0.0), -1.0))
@@ -146,6 +143,13 @@ def _moved(d: Bent, nodes: Any) -> Any:
     return lax.cummax(jnp.concatenate([nodes[:1], jnp.clip(inner, nodes[0], nodes[-1]), nodes[-1:]]), axis=0)
 
 
+def _nodes(d: Bent) -> Any:
+    """The places of the hull's pieces, moved to where its mass is."""
+    low, high = _ends(d)
+    steps = jnp.linspace(0.0, 1.0, _PIECES + 1, dtype=low.dtype).reshape((-1,) + (1,) * low.ndim)
+    return lax.fori_loop(0, _MOVES, lambda _, x: _moved(d, x), low + steps * (high - low))
+
+
 def sample_bent(key: Any, d: Bent) -> Any:
     """One exact draw per wanted element; NaN for the others, and where the integral is infinite."""
     # a loop of one round, not a branch: batched over chains, it costs nothing where no element is wanted
@@ -156,17 +160,13 @@ def sample_bent(key: Any, d: Bent) -> Any:
 
 
 def _drawn(key: Any, d: Bent) -> Any:
-    low, high = _ends(d)
-    steps = jnp.linspace(0.0, 1.0, _PIECES + 1, dtype=low.dtype).reshape((-1,) + (1,) * low.ndim)
-    nodes = low + steps * (high - low)
-
-    nodes = lax.fori_loop(0, _MOVES, lambda _, x: _moved(d, x), nodes)
+    nodes = _nodes(d)
     hull = _hull(d, nodes)
     top = jnp.max(jnp.where(jnp.isnan(hull.mass), -jnp.inf, hull.mass), axis=0)
     parts = jnp.exp(hull.mass - top)
     ends = jnp.cumsum(parts, axis=0)
     lost = ~(d.wanted & jnp.isfinite(top) & jnp.isfinite(ends[-1]))
-    shape, dtype = low.shape, low.dtype
+    shape, dtype = nodes.shape[1:], nodes.dtype
 
     def propose(key: Any) -> tuple[Any, Any]:
         key_piece, key_place, key_accept = random.split(key, 3)
@@ -179,21 +179,18 @@ def _drawn(key: Any, d: Bent) -> Any:
         over = height + rise * (t - start)
         return t, jnp.log(random.uniform(key_accept, shape, dtype)) <= d.down(t) + d.up(t) - over
 
-    return accepted(key, propose, low, lost, _ACCEPTED)
+    return accepted(key, propose, nodes[0], lost, _ACCEPTED)
 
 
 def log_mass_of(d: Bent, points: int = 4001) -> Any:
     """Logarithm of the integral of the density, by Simpson's rule on pieces of equal mass."""
-    nodes = _ends(d)
-    steps = jnp.linspace(0.0, 1.0, _PIECES + 1, dtype=nodes[0].dtype).reshape((-1,) + (1,) * nodes[0].ndim)
-    found = nodes[0] + steps * (nodes[1] - nodes[0])
-    found = lax.fori_loop(0, _MOVES, lambda _, x: _moved(d, x), found)
+    nodes = _nodes(d)
     count = 2 * (points // (2 * _PIECES)) + 1
-    inside = jnp.linspace(0.0, 1.0, count, dtype=found.dtype).reshape((1, -1) + (1,) * nodes[0].ndim)
-    width = (found[1:] - found[:-1])[:, None]
-    t = found[:-1][:, None] + inside * width
+    inside = jnp.linspace(0.0, 1.0, count, dtype=nodes.dtype).reshape((1, -1) + (1,) * d.low.ndim)
+    width = (nodes[1:] - nodes[:-1])[:, None]
+    t = nodes[:-1][:, None] + inside * width
     value = d.down(t) + d.up(t)
     top = jnp.max(value, axis=(0, 1))
     weights = jnp.where(jnp.arange(count) % 2 == 1, 4.0, 2.0).at[jnp.array([0, -1])].set(1.0)
-    weights = weights.reshape((1, -1) + (1,) * nodes[0].ndim) / (3 * (count - 1))
+    weights = weights.reshape((1, -1) + (1,) * d.low.ndim) / (3 * (count - 1))
     return top + jnp.log(jnp.sum(jnp.exp(value - top) * weights * width, axis=(0, 1)))

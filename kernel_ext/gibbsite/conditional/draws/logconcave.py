@@ -55,18 +55,22 @@ class _Side(NamedTuple):
         return jnp.minimum(self.edge - jnp.log1p(-u * kept) / safe, self.end)
 
 
+def bracket(beyond: Callable[[Any], Any], like: Any) -> tuple[Any, Any]:
+    """Logarithms of two distances close to each other between which `beyond` becomes true, which is searched
+    for over e^-40 … e^40; in arrays like `like`."""
+
+    def halve(_: int, ends: Any) -> Any:
+        near, far = ends
+        middle = 0.5 * (near + far)
+        over = beyond(jnp.exp(middle))
+        return jnp.where(over, near, middle), jnp.where(over, middle, far)
+
+    return lax.fori_loop(0, 24, halve, (jnp.full_like(like, -40.0), jnp.full_like(like, 40.0)))
+
+
 def _side(d: LogConcave, sign: float) -> _Side:
     end = jnp.maximum((d.high - d.mode) if sign > 0 else (d.mode - d.low), 0.0)
-
-    def halve(_: int, bracket: Any) -> Any:
-        near, far = bracket
-        middle = 0.5 * (near + far)
-        steep = d.fall(d.mode + sign * jnp.exp(middle)) < -1.0
-        return jnp.where(steep, near, middle), jnp.where(steep, middle, far)
-
-    # the scale is searched over e^-40 … e^40
-    start = jnp.full_like(d.mode, -40.0), jnp.full_like(d.mode, 40.0)
-    near, far = lax.fori_loop(0, 24, halve, start)
+    near, far = bracket(lambda reach: d.fall(d.mode + sign * reach) < -1.0, d.mode)
     reach = jnp.minimum(jnp.exp(0.5 * (near + far)), end)
     at = d.mode + sign * reach
     rate = jnp.maximum(-sign * d.slope(at), 0.0)

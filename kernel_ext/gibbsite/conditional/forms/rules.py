@@ -117,10 +117,6 @@ def _power_of(exponent: float) -> Callable[[Operands], Any]:
     return lambda o: raised(o.form(0), exponent, positive=o.positive(o.form(0)))
 
 
-def _integer_pow(o: Operands) -> Any:
-    return _power_of(float(o.eqn.params["y"]))(o)
-
-
 def _pow(o: Operands) -> Any:
     exponent = o.number(1)
     if exponent is None or not isinstance(o.values[0], Form):
@@ -153,32 +149,21 @@ def _unit_interval_power(o: Operands, form: Form) -> bool:
     )
 
 
-def _clamp_low(o: Operands) -> Any:
-    """`max(x, tiny)`: a guard against log(0) leaves the form as it is."""
-    for i, j in ((0, 1), (1, 0)):
-        bound, form = o.number(i), o.values[j]
-        if bound is not None and bound <= CLAMP and isinstance(form, Form) and _unit_interval_power(o, form):
-            return form
-    raise Unfit("takes a maximum")
+_GUARDS = {"max": "takes a maximum", "min": "takes a minimum", "clamp": "clips it"}
 
 
-def _clamp_high(o: Operands) -> Any:
-    """`min(x, 1 - tiny)` of a probability."""
-    for i, j in ((0, 1), (1, 0)):
-        bound, form = o.number(i), o.values[j]
-        high = bound is not None and bound >= 1 - CLAMP and o.domain.unit
-        if high and isinstance(form, Form) and _unit_interval_power(o, form):
-            return form
-    raise Unfit("takes a minimum")
-
-
-def _clamp(o: Operands) -> Any:
-    low, high = o.number(0), o.number(2)
-    form = o.values[1]
-    fits = isinstance(form, Form) and _unit_interval_power(o, form) and low is not None and low <= CLAMP
-    if fits and high is not None and (high == np.inf or (o.domain.unit and high >= 1 - CLAMP)):
+def _guard(o: Operands) -> Any:
+    """`max(x, tiny)`, `min(x, 1 - tiny)` or both at once: a guard against log(0) leaves the form as it is."""
+    name = name_of(o.eqn)
+    at = 1 if name == "clamp" else int(isinstance(o.values[1], Form))
+    low, high = (o.number(0), o.number(2)) if name == "clamp" else (o.number(1 - at),) * 2
+    below = name == "min" or (low is not None and low <= CLAMP)
+    no_end = name == "clamp" and high == np.inf
+    above = name == "max" or no_end or (high is not None and o.domain.unit and high >= 1 - CLAMP)
+    form = o.values[at]
+    if below and above and isinstance(form, Form) and _unit_interval_power(o, form):
         return form
-    raise Unfit("clips it")
+    raise Unfit(_GUARDS[name])
 
 
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -303,7 +288,7 @@ RULES: dict[str, Callable[[Operands], Any]] = {
     "mul": _mul,
     "div": _div,
     "neg": lambda o: scaled(o.form(0), -1.0),
-    "integer_pow": _integer_pow,
+    "integer_pow": lambda o: _power_of(float(o.eqn.params["y"]))(o),
     "square": _power_of(2.0),
     "sqrt": _power_of(0.5),
     "rsqrt": _power_of(-0.5),
@@ -312,9 +297,7 @@ RULES: dict[str, Callable[[Operands], Any]] = {
     "log1p": _log1p,
     "exp": lambda o: exponential(o.form(0)),
     "abs": _abs,
-    "max": _clamp_low,
-    "min": _clamp_high,
-    "clamp": _clamp,
+    **dict.fromkeys(_GUARDS, _guard),
     **dict.fromkeys(_SWAPPED, _compare),
     **dict.fromkeys(["and", "or", "xor", "not"], decided),
     "is_finite": lambda o: True,

@@ -12,7 +12,7 @@ from numpyro.distributions import constraints
 
 from gibbsite.conditional.forms.forms import ONE, Form, X
 from gibbsite.conditional.forms.rules import Domain
-from gibbsite.conditional.forms.walk import Assumed, Blame, FormEvaluator, Refused, known_value
+from gibbsite.conditional.forms.walk import Assumed, FormEvaluator, Refused, known_value, refusal
 from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
@@ -283,16 +283,9 @@ def certify_rest(
     return degrees, others
 
 
-def degree_of(density: Density, site: str, atom: Any) -> int | None:
-    """Degree of an array as a polynomial in all elements of a site; None where it is none of degree two."""
-    try:
-        return _degree(density, (site,), atom, site, {})
-    except Refused:
-        return None
-
-
-def degree_of_all(density: Density, sites: tuple[str, ...], atom: Any, degrees: dict[Any, int]) -> int | None:
-    """As `degree_of`, in all elements of several sites; keeps what it learns in `degrees`."""
+def degree_of(density: Density, sites: tuple[str, ...], atom: Any, degrees: dict[Any, int]) -> int | None:
+    """Degree of an array as a polynomial in all elements of `sites`; None where it is none of degree two.
+    Keeps what it learns in `degrees`."""
     try:
         return _degree(density, sites, atom, sites[0], degrees)
     except Refused:
@@ -300,7 +293,6 @@ def degree_of_all(density: Density, sites: tuple[str, ...], atom: Any, degrees: 
 
 
 def _degree(density: Density, sites: tuple[str, ...], atom: Any, origin: str, degrees: dict[Any, int]) -> int:
-    blame = Blame(density)
     named = " and ".join(sites)
     degrees.update({density.latent_vars[site]: 1 for site in sites})
 
@@ -313,9 +305,9 @@ def _degree(density: Density, sites: tuple[str, ...], atom: Any, origin: str, de
     def rule(eqn: Any, operands: list[int]) -> list[int]:
         found = results(DEGREES, eqn, operands)
         if NONE in found:
-            raise blame.refuse(eqn, origin, f"is no polynomial in {named}")
+            raise refusal(density, eqn, origin, f"is no polynomial in {named}")
         if max(found) > 2:
-            raise blame.refuse(eqn, origin, f"has degree {max(found)} in {named}")
+            raise refusal(density, eqn, origin, f"has degree {max(found)} in {named}")
         return found
 
     return OnDemand(density.producer, leaf, rule, degrees)(atom)

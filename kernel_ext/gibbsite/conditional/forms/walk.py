@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -55,30 +54,25 @@ class Coupled(Refused):
     """Elements of the site meet, which an update of the whole site might allow."""
 
 
-@dataclass(frozen=True)
-class Blame:
-    """Says where in the user's program an equation comes from."""
+def refusal(density: Density, eqn: Any, origin: str, why: str) -> Refused:
+    """An error that names the expression that `eqn` computes, its line, and what is wrong with it."""
+    atom = eqn.outvars[0]
 
-    density: Density
+    def text() -> str:
+        said = Expression(density).definition(atom, list(_LETTERS[: len(atom.aval.shape)]))
+        return f"`{said}`{_place(density, eqn, origin)} {why}"
 
-    def refuse(self, eqn: Any, origin: str, why: str) -> Refused:
-        """An error that names the expression that `eqn` computes, its line, and what is wrong with it."""
-        atom = eqn.outvars[0]
+    return Refused(text, origin)
 
-        def text() -> str:
-            said = Expression(self.density).definition(atom, list(_LETTERS[: len(atom.aval.shape)]))
-            return f"`{said}`{self.place(eqn, origin)} {why}"
 
-        return Refused(text, origin)
-
-    def place(self, eqn: Any, origin: str) -> str:
-        """` (line N, in the density of y)`, as far as it is known."""
-        lines = [n for file, n in equation_frames(eqn) if not is_foreign(file)] if eqn is not None else []
-        site = self.density.sites.get(origin)
-        if not lines and site is not None and site.line is not None:
-            lines = [site.line[1]]
-        at = f"line {lines[0]}, " if lines else ""
-        return f" ({at}in the density of {origin})"
+def _place(density: Density, eqn: Any, origin: str) -> str:
+    """` (line N, in the density of y)`, as far as it is known."""
+    lines = [n for file, n in equation_frames(eqn) if not is_foreign(file)]
+    site = density.sites.get(origin)
+    if not lines and site is not None and site.line is not None:
+        lines = [site.line[1]]
+    at = f"line {lines[0]}, " if lines else ""
+    return f" ({at}in the density of {origin})"
 
 
 Assumed = Mapping[str, Any]
@@ -157,9 +151,9 @@ class FormEvaluator:
         if not any(map(depends, values)):
             # all that depended on the site was decided away: compute as usual
             return evaluate_lazily(eqn, values)
-        blame, origin = Blame(self._density), self._origin
+        density, origin = self._density, self._origin
         if rule_of(eqn) is None and not of_kind(eqn, BRANCHES):
-            raise blame.refuse(eqn, origin, f"is no linear combination of statistics of {self._site}")
+            raise refusal(density, eqn, origin, f"is no linear combination of statistics of {self._site}")
         try:
             if of_kind(eqn, BRANCHES):
                 outs = self._cond(eqn, values)
@@ -167,14 +161,14 @@ class FormEvaluator:
                 operands = Operands(eqn, values, self._domain, self._known)
                 outs = [self._gated(eqn, values) or apply_rule(operands)]
         except Unfit as why:
-            raise blame.refuse(eqn, origin, str(why)) from None
+            raise refusal(density, eqn, origin, str(why)) from None
         for var, out in zip(eqn.outvars, outs, strict=True):
             with_keys = (
                 out.has_statistics if isinstance(out, Branches) else isinstance(out, Form) and out.keys
             )
             mixed = not self._scalar and with_keys
-            if mixed and not one_element(self._density.maps[var][self._site]):
-                why = blame.refuse(eqn, origin, f"mixes several elements of {self._site}")
+            if mixed and not one_element(density.maps[var][self._site]):
+                why = refusal(density, eqn, origin, f"mixes several elements of {self._site}")
                 raise Coupled(str(why), origin)
         return outs
 

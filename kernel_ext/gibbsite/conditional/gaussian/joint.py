@@ -115,8 +115,7 @@ class GaussianConditional(Conditional):
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`information` `[blocks, length]` and `precision` `[blocks, length, length]`."""
-        latents = self.density.state_values(state, without=(self.site,))
-        vector, precision = self.information(latents, self._data)
+        vector, precision = self.information(self._latents(state), self._data)
         return {"information": vector, "precision": precision}
 
     def height(self, x: Any, state: Mapping[str, Any]) -> Any:
@@ -201,8 +200,7 @@ class GaussianChain(GaussianConditional):
 
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """`information`, `diagonal` and `below`; see the class."""
-        latents = self.density.state_values(state, without=(self.site,))
-        found = self._chained.information(latents, self._data)
+        found = self._chained.information(self._latents(state), self._data)
         return dict(zip(("information", "diagonal", "below"), found, strict=True))
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.draws.polya_gamma import polya_gamma
-from gibbsite.conditional.forms.support import certify_rest, degree_of_all
+from gibbsite.conditional.forms.support import certify_rest, degree_of
 from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.collapsed import CollapsedDraw
 from gibbsite.conditional.linear.joint import JointGaussian, check_real, is_gaussian, is_plain
@@ -155,7 +155,7 @@ def _common(
             ]
             if len(live) != 1 or live[0].aval.shape != atom.aval.shape:
                 return out
-            if degree_of_all(density, sites, live[0], degrees) != 1:
+            if degree_of(density, sites, live[0], degrees) != 1:
                 return out
             out += live
 
@@ -177,7 +177,7 @@ def _frontier(density: Density, sites: Sequence[str], term: Term, degrees: dict[
         where = f"the density of {term.origin}"
         if tuple(atom.aval.shape) != term.shape:
             raise Refused(f"{where} is no function of one linear predictor element by element")
-        if degree_of_all(density, tuple(sites), atom, degrees) == 1:
+        if degree_of(density, tuple(sites), atom, degrees) == 1:
             found[atom] = None
             continue
         if not of_kind(density.producer.get(atom), ELEMENTWISE):

@@ -12,6 +12,7 @@ from jax.scipy.special import gammaln
 
 from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
+from gibbsite.conditional.conjugate.families import coefficient
 from gibbsite.conditional.conjugate.wishart import WishartConditional
 from gibbsite.conditional.draws.gamma import GammaPower
 from gibbsite.conditional.forms.forms import LOG, LOG1M, Key
@@ -88,11 +89,6 @@ def _power_moment(d: GammaPower, k: float) -> Any:
     return jnp.where(shape > 0, found, jnp.inf)
 
 
-def _power_moments(d: Any) -> tuple[Any, Any]:
-    mean = _power_moment(d, 1.0)
-    return mean, _power_moment(d, 2.0) - mean**2
-
-
 def _inside(x: Any) -> Any:
     """Off the edges of the unit interval, where a log density is infinite."""
     tiny = jnp.finfo(x.dtype).tiny
@@ -128,7 +124,10 @@ def place_of(d: Any) -> Any:
 
 def moments_of(d: Any) -> tuple[Any, Any]:
     """Mean and variance."""
-    return _power_moments(d) if isinstance(d, GammaPower) else (d.mean, d.variance)
+    if not isinstance(d, GammaPower):
+        return d.mean, d.variance
+    mean = _power_moment(d, 1.0)
+    return mean, _power_moment(d, 2.0) - mean**2
 
 
 # The conditional's constant over the prior's. Each of the two is as large as what one has of the other's
@@ -137,20 +136,20 @@ def moments_of(d: Any) -> tuple[Any, Any]:
 
 
 def _of_beta(own: Mapping[Key, Any], told: Mapping[Key, Any]) -> Any:
-    sides = [(_at(own, k) + 1.0, _at(told, k)) for k in (LOG, LOG1M)]
+    sides = [(coefficient(own, k) + 1.0, coefficient(told, k)) for k in (LOG, LOG1M)]
     return log_beta_ratio(*(jnp.stack(jnp.broadcast_arrays(*s), -1) for s in zip(*sides, strict=True)))
 
 
 def _of_dirichlet(own: Mapping[Key, Any], told: Mapping[Key, Any]) -> Any:
-    return log_beta_ratio(_at(own, LOG) + 1.0, _at(told, LOG))
+    return log_beta_ratio(coefficient(own, LOG) + 1.0, coefficient(told, LOG))
 
 
 def _of_gamma(power: float) -> Callable[[Mapping[Key, Any], Mapping[Key, Any]], Any]:
     key: Key = (power, 0.0, 0.0, 0.0)
 
     def ratio(own: Mapping[Key, Any], told: Mapping[Key, Any]) -> Any:
-        shape, rate = (_at(own, LOG) + 1.0) / power, -_at(own, key)
-        k, more = _at(told, LOG) / power, -_at(told, key)
+        shape, rate = (coefficient(own, LOG) + 1.0) / power, -coefficient(own, key)
+        k, more = coefficient(told, LOG) / power, -coefficient(told, key)
         return (
             log_rising_over(shape, k)
             + k * jnp.log((shape + k) / (rate + more))
@@ -158,10 +157,6 @@ def _of_gamma(power: float) -> Callable[[Mapping[Key, Any], Mapping[Key, Any]], 
         )
 
     return ratio
-
-
-def _at(stats: Mapping[Key, Any], key: Key) -> Any:
-    return stats.get(key, jnp.zeros(()))
 
 
 # by the prior's class: the family that its conditional has to be of, and the ratio
