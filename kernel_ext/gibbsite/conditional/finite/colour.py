@@ -4,7 +4,7 @@ Elements of one colour are independent given the rest, so they are updated toget
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -87,18 +87,21 @@ def colour(
                     colours = np.tensordot(np.array(w, int), grid, axes=1) % m if elements else np.zeros(())
                     return colours.astype(np.int32), m
         return None
-    graph = nx.Graph()
-    n = int(np.prod(elements))
-    graph.add_nodes_from(range(n))
-    for pair in pairs:
-        graph.add_edges_from(pair.T.tolist())
-    flat = np.arange(n).reshape(elements)
+    flat, edges = np.arange(np.prod(elements, dtype=int)).reshape(elements), list(pairs)
     for d in offsets:
         here = tuple(slice(max(0, -x), m - max(0, x)) for x, m in zip(d, elements, strict=True))
         there = tuple(slice(max(0, x), m - max(0, -x)) for x, m in zip(d, elements, strict=True))
-        graph.add_edges_from(zip(flat[here].ravel().tolist(), flat[there].ravel().tolist(), strict=True))
+        edges.append(np.stack([flat[here].ravel(), flat[there].ravel()]))
+    found = coloured(flat.size, edges)
+    count = int(found.max()) + 1
+    return None if count > MAX_COLOURS else (found.reshape(elements), count)
+
+
+def coloured(count: int, edges: Iterable[np.ndarray]) -> np.ndarray:
+    """A colour of each of so many nodes, no two alike along `edges`, arrays `[2, n]` of numbers of nodes."""
+    graph = nx.Graph()
+    graph.add_nodes_from(range(count))
+    for pairs in edges:
+        graph.add_edges_from(pairs.T.tolist())
     found = nx.greedy_color(graph, strategy="largest_first")
-    count = max(found.values()) + 1
-    if count > MAX_COLOURS:
-        return None
-    return np.array([found[i] for i in range(n)], np.int32).reshape(elements), count
+    return np.array([found[i] for i in range(count)], np.int32)

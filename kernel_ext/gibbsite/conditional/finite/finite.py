@@ -158,11 +158,6 @@ class FiniteTables:
         """The levels of the terms that couple elements."""
         return levels((t.term for t in self.structure.joint), self.density.evaluator(latents, data))
 
-    def joint_total(self, latents: Latents, data: Any, less: Sequence[Any]) -> Any:
-        """The sum of the terms that couple elements, a scalar, each `less` its level elsewhere."""
-        ev = self.density.evaluator(latents, data)
-        return summed_beyond((t.term for t in self.structure.joint), ev, less)
-
     def coupled(self, latents: Latents, data: Any, which: int) -> Any:
         """Logits `(K, *elements)` of the elements of colour `which` from the terms that couple elements, less
         what these are as it is.
@@ -255,7 +250,8 @@ def _one_element(tables: FiniteTables, latents: Latents, data: Any, i: Any) -> A
 
     def at(value: Any) -> Any:
         moved = flat.at[i].set(value.astype(now.dtype)).reshape(now.shape)
-        return tables.joint_total({**latents, s.site: moved}, data, here)
+        ev = tables.density.evaluator({**latents, s.site: moved}, data)
+        return summed_beyond((t.term for t in s.joint), ev, here)
 
     return jax.vmap(at)(jnp.asarray(s.support.values))
 

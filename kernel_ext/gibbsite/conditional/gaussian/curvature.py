@@ -18,7 +18,7 @@ import numpy as np
 
 from gibbsite.conditional.factors.sums import exact_product, long_product
 from gibbsite.conditional.linear.layout import Part
-from gibbsite.conditional.reads.reduce import reduce_onto
+from gibbsite.conditional.reads.reduce import reduce_onto, sum_axes
 from gibbsite.conditional.reads.support import listed
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
@@ -126,10 +126,12 @@ def slope_along(
     return OnDemand(density.producer, leaf, rule, {density.latent_vars[site]: direction})(atom)
 
 
-def summed(x: Any, shape: Shape, axes: Shape) -> Any:
-    """The sum over `axes` of an array of `shape` with constant axes at size 1; keeps the axes."""
-    copies = int(np.prod([shape[a] for a in axes if x.shape[a] == 1], dtype=np.int64))
-    return copies * jnp.sum(x, axis=axes, keepdims=True)
+def slopes_along(density: Density, degrees: Mapping[Any, int], part: Part, atom: Any, ev: Evaluator) -> Any:
+    """The change of `atom` per step of each element of one copy of a part, in all copies:
+    `[slots, *atom's shape]`, constant axes at size 1."""
+    shape = tuple(1 if a in part.batch else n for a, n in enumerate(part.shape))
+    units = jnp.eye(part.slots, dtype=density.sites[part.site].dtype)
+    return jax.vmap(lambda u: slope_along(density, degrees, part.site, u.reshape(shape), atom, ev))(units)
 
 
 def total(x: Any, slopes: Any, shape: Shape) -> Any:
@@ -137,7 +139,7 @@ def total(x: Any, slopes: Any, shape: Shape) -> Any:
     several = x.ndim > len(shape)
     xs = x if several else x[None]
     flat = tuple(a for a in range(len(shape)) if slopes.shape[1 + a] == 1)
-    xs = jax.vmap(lambda one: summed(one, shape, flat))(xs)
+    xs = jax.vmap(lambda one: sum_axes(one, shape, flat))(xs)
     full = tuple(1 if a in flat else n for a, n in enumerate(shape))
     left, right = (jnp.broadcast_to(v, (v.shape[0], *full)).reshape(v.shape[0], -1) for v in (xs, slopes))
     return exact_product(left, right.T) if several else long_product(right, left[0])
@@ -254,18 +256,13 @@ class Curvature:
     part: Part
     degrees: Mapping[Any, int]
 
-    @property
-    def site(self) -> str:
-        """The site's name."""
-        return self.part.site
-
     def expansion(self, product: Product, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any] | None:
         """Gradient `[blocks, length]` and Hessian `[blocks, length, length]` of one term at zero.
 
         None where slopes are no simpler than values.
         """
-        site = self.density.sites[self.site]
-        ev = self.density.evaluator({**latents, self.site: jnp.zeros(site.shape, site.dtype)}, data)
+        site = self.density.sites[self.part.site]
+        ev = self.density.evaluator({**latents, self.part.site: jnp.zeros(site.shape, site.dtype)}, data)
         try:
             if not self.part.batch:
                 gradient, hessian = self._contracted(product, ev, weight_of(product.term, product.peeled, ev))
@@ -276,16 +273,8 @@ class Curvature:
         except NotPlain:
             return None
 
-    def _slope(self, atom: Any, ev: Evaluator, unit: Any) -> Any:
-        """The change of `atom` per step along `unit` in all blocks, constant axes at size 1."""
-        shape = tuple(1 if a in self.part.batch else n for a, n in enumerate(self.part.shape))
-        direction = unit.reshape(shape)
-        return slope_along(self.density, self.degrees, self.site, direction, atom, ev)
-
     def _slopes(self, atom: Any, ev: Evaluator) -> Any:
-        """Along every unit vector of a block: shape `(length, *atom's, constant axes at size 1)`."""
-        eye = jnp.eye(self.part.slots, dtype=self.density.sites[self.site].dtype)
-        return jax.vmap(lambda unit: self._slope(atom, ev, unit))(eye)
+        return slopes_along(self.density, self.degrees, self.part, atom, ev)
 
     def _contracted(self, product: Product, ev: Evaluator, w: Any, even: Shape = ()) -> tuple[Any, Any]:
         """The sums over the whole term, whose slopes must not change along axes `even`."""
@@ -299,7 +288,9 @@ class Curvature:
         left, right = (jnp.where(w == 0, 0, w * ev.lazy(x)) for x in both)
         gradient = total(left, b, shape) + total(right, a, shape)
         flat = tuple(x for x in range(len(shape)) if a.shape[1 + x] == b.shape[1 + x] == 1)
-        half = total(a * summed(w, shape, flat), b, tuple(1 if x in flat else n for x, n in enumerate(shape)))
+        half = total(
+            a * sum_axes(w, shape, flat), b, tuple(1 if x in flat else n for x, n in enumerate(shape))
+        )
         return gradient, half + half.T
 
     def _by_value(
@@ -310,12 +301,12 @@ class Curvature:
         index = tuple(component_array(c, shape, now.full) for c in picker.access.index)  # type: ignore[arg-type]
         picked = z[index] if index else jnp.reshape(z, (1,) * len(shape))
 
-        site = self.density.sites[self.site]
+        site = self.density.sites[self.part.site]
         zero = jnp.zeros(site.shape, site.dtype)
 
         def at(value: Any) -> tuple[Any, Any]:
             # one matrix solves for all points of its component: in turn, each would be solved for by itself
-            filled = {**latents, self.site: zero, picker.site: jnp.reshape(value, (1,) * z.ndim)}
+            filled = {**latents, self.part.site: zero, picker.site: jnp.reshape(value, (1,) * z.ndim)}
             ev = self.density.evaluator(filled, data)
             w = jnp.where(picked == value, weight_of(product.term, product.peeled, ev), 0)
             varies = tuple(a for a, n in enumerate(picked.shape) if n != 1)

@@ -20,10 +20,10 @@ import numpy as np
 
 from gibbsite.conditional.factors.root import empty, rooted
 from gibbsite.conditional.factors.sums import exact_product
-from gibbsite.conditional.gaussian.curvature import slope_along, summed, total
+from gibbsite.conditional.gaussian.curvature import slopes_along, total
 from gibbsite.conditional.linear.arrow import Bordered, Vector, arrow
 from gibbsite.conditional.linear.layout import BORDER, GROUPS, REST, Layout, Part
-from gibbsite.conditional.reads.reduce import reduce_onto
+from gibbsite.conditional.reads.reduce import reduce_onto, sum_axes
 from gibbsite.density import Density
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.maps.access import Access, Shape, component_array
@@ -80,6 +80,17 @@ def copy_read(r: Slopes, ev: Evaluator, part: Part) -> Any:
     return flat
 
 
+def _products(weight: Any, onto: Callable[[Any], Any], a: Any, b: Any, c: Any, d: Any) -> Any:
+    """What a row adds to the precision, summed `onto` copies, for each of the slopes `a`, `b` of its functions
+    along one part and each of `c`, `d` along another."""
+
+    def entry(a: Any, b: Any, c: Any, d: Any) -> Any:
+        return -onto(jnp.where(weight == 0, 0, weight * (a * d + b * c)))
+
+    inner = jax.vmap(entry, (None, None, 0, 0))
+    return jax.vmap(inner, (0, 0, None, None))(a, b, c, d)
+
+
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """The blocks of the precision outside the border, and those that link them with it."""
@@ -97,15 +108,8 @@ class Blocks:
             if p.site not in r.left or q.site not in r.left:
                 continue
             onto = sum_onto_copies(r, self.ev, *((p,) if paired else (p, q)))
-            w = r.weight
-
-            def entry(a: Any, b: Any, c: Any, d: Any, onto: Any = onto, w: Any = w) -> Any:
-                return -onto(jnp.where(w == 0, 0, w * (a * d + b * c)))
-
-            inner = jax.vmap(entry, (None, None, 0, 0))
-            found = jax.vmap(inner, (0, 0, None, None))(
-                r.left[p.site], r.right[p.site], r.left[q.site], r.right[q.site]
-            )
+            slopes = r.left[p.site], r.right[p.site], r.left[q.site], r.right[q.site]
+            found = _products(r.weight, onto, *slopes)
             out = found if out is None else out + found
         if out is None:
             return None
@@ -149,13 +153,7 @@ class Blocks:
             a = turned(r.left)
             b = a if r.row.right is r.row.left else turned(r.right)
             onto = sum_onto_copies(whole, self.ev, parts[0])
-            w = r.weight
-
-            def entry(a: Any, b: Any, c: Any, d: Any, onto: Any = onto, w: Any = w) -> Any:
-                return -onto(jnp.where(w == 0, 0, w * (a * d + b * c)))
-
-            inner = jax.vmap(entry, (None, None, 0, 0))
-            out = out + jnp.moveaxis(jax.vmap(inner, (0, 0, None, None))(a, b, a, b), 2, 0)
+            out = out + jnp.moveaxis(_products(r.weight, onto, a, b, a, b), 2, 0)
         return out
 
     def link(self) -> Any:
@@ -231,17 +229,12 @@ class Rows:
             if not any(maps):
                 continue
             access[part.site] = _access(part, [a for m in maps for a in m])
-            shape = tuple(1 if a in part.batch else n for a, n in enumerate(part.shape))
 
-            def along(atom: Any, part: Part = part, shape: Shape = shape) -> Any:
+            def along(atom: Any, part: Part = part) -> Any:
                 if part.site not in self.density.maps.latents(atom):
                     return jnp.zeros((part.slots, *(1,) * rank))
-                units = jnp.eye(part.slots, dtype=self.density.sites[part.site].dtype)
-                found = jax.vmap(
-                    lambda u: slope_along(self.density, self.degrees, part.site, u.reshape(shape), atom, ev)
-                )(units)
                 # what is masked out may hold anything
-                return jnp.where(used == 0, 0, found)
+                return jnp.where(used == 0, 0, slopes_along(self.density, self.degrees, part, atom, ev))
 
             left[part.site] = along(row.left)
             right[part.site] = left[part.site] if row.right is row.left else along(row.right)
@@ -340,7 +333,7 @@ def _squared(r: Slopes, residuals: tuple[Any, Any], basis: Any = None) -> Any:
         b = a if same else jnp.tensordot(basis.T, b, 1, precision=jax.lax.Precision.HIGHEST)
     flat = tuple(x for x in range(len(shape)) if a.shape[1 + x] == b.shape[1 + x] == 1)
     kept = tuple(1 if x in flat else n for x, n in enumerate(shape))
-    half = total(a * summed(r.weight, shape, flat), b, kept)
+    half = total(a * sum_axes(r.weight, shape, flat), b, kept)
     return -(half + half.T)
 
 

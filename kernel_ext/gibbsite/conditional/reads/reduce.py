@@ -12,7 +12,7 @@ from gibbsite.conditional.factors.sums import exact_product, long_product, sum_b
 from gibbsite.programs.maps.access import Access, Affine, Read, Shape, element_number, full_window, inside
 
 
-def _sum_axes(x: Any, shape: Shape, axes: tuple[int, ...]) -> Any:
+def sum_axes(x: Any, shape: Shape, axes: tuple[int, ...]) -> Any:
     """Sum over `axes` of the array of `shape` whose constant axes are held at size 1; keeps the axes."""
     if not axes:
         return x
@@ -58,7 +58,7 @@ def reduce_onto(x: Any, shape: Shape, access: Access, elements: Shape, read: Rea
     x, inner = _inside(x, shape, access)
     window = tuple(slice(*access.window[a]) if a in varying else slice(None) for a in range(len(shape)))
     flat = flat[window]
-    x = _sum_axes(x, inner, tuple(a for a in range(len(shape)) if a not in varying))
+    x = sum_axes(x, inner, tuple(a for a in range(len(shape)) if a not in varying))
     target = tuple(inner[a] if a in varying else 1 for a in range(len(shape)))
     total = sum_by(
         jnp.broadcast_to(flat, target).reshape(-1),
@@ -96,7 +96,7 @@ def onto_elements(
 def _reduce_aligned(x: Any, shape: Shape, access: Access, axes: Any, elements: Shape) -> Any:
     x, inner = _inside(x, shape, access)
     used = [a for a in axes if a is not None]
-    x = _sum_axes(x, inner, tuple(a for a in range(len(shape)) if a not in used))
+    x = sum_axes(x, inner, tuple(a for a in range(len(shape)) if a not in used))
     order = used + [a for a in range(len(shape)) if a not in used]
     x = jnp.transpose(x, order).reshape(tuple(x.shape[a] for a in used))
     sizes = iter(x.shape)

@@ -14,18 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gibbsite.conditional.finite.colour import coloured
 from gibbsite.conditional.reads.support import FiniteSupport
 from gibbsite.conditional.reads.term_access import maps_after, resolved
 from gibbsite.conditional.tables.factor import Factor, Latents, Piece, Source, TooLarge, inside
 from gibbsite.density import Density
-from gibbsite.ground.lazy_import import later
 from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import GATHERS, JOINS, PLACES, of_kind
 from gibbsite.programs.maps.access import Access, Shape, element_number, through
-
-nx = later("networkx")
 
 # Where the program of a term stops copying a site and starts computing with it.
 #
@@ -195,14 +193,8 @@ class Tabulated:
     def _coloured(self, site: str, mine: Sequence[int]) -> np.ndarray:
         """A colour per element of the site, such that no row reads two elements of one colour."""
         number = int(np.prod(self.supports[site].elements, dtype=np.int64))
-        graph = nx.Graph()
-        graph.add_nodes_from(range(number))
-        for a, i in enumerate(mine):
-            for j in mine[:a]:
-                pairs = np.unique(np.stack([self.index[i], self.index[j]]), axis=1).T.tolist()
-                graph.add_edges_from((x, y) for x, y in pairs if x != y)
-        found = nx.greedy_color(graph, "largest_first")
-        return np.array([found[e] for e in range(number)])
+        pairs = [np.stack([self.index[i], self.index[j]]) for a, i in enumerate(mine) for j in mine[:a]]
+        return coloured(number, (np.unique(p[:, p[0] != p[1]], axis=1) for p in pairs))
 
     def _patterns(self) -> list[tuple[Factor, np.ndarray, list[int], np.ndarray]]:
         """Rows by which of their reads are one element: factor, rows, axis of each slot, slot of each
