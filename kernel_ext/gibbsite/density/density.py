@@ -21,7 +21,7 @@ from gibbsite.errors import DataError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import Evaluator
-from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun, staged
 from gibbsite.programs.jaxpr.compiling import Surroundings
 from gibbsite.programs.jaxpr.walker import behind, made_by
 from gibbsite.programs.maps.access import Accesses
@@ -123,6 +123,13 @@ class Density:
         values = {self.latent_vars[n]: v for n, v in latents.items()}
         values.update(zip(self.data_vars, map(jnp.asarray, data), strict=True))
         return Evaluator(self.closed, self.producer, values)
+
+    def on_shapes(self, fn: Callable[[Any, Any], Any]) -> Any:
+        """The shapes of `fn(latents, data)`, which is traced and not run."""
+        sites = self.sites
+        latents = {n: jax.ShapeDtypeStruct(sites[n].shape, sites[n].dtype) for n in self.latents}
+        with staged():
+            return jax.eval_shape(fn, latents, tuple(self.arguments.arrays))
 
     def state_values(self, state: Mapping[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
         """The latent values in `state`, as arrays of the sites' shapes and dtypes.

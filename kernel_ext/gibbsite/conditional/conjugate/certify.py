@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -27,7 +26,6 @@ from gibbsite.conditional.forms.support import (
 )
 from gibbsite.conditional.forms.walk import Assumed, statistics
 from gibbsite.density import Density
-from gibbsite.programs.jaxpr.compat import staged
 from gibbsite.programs.passes.for_cpu import jitted
 
 
@@ -136,13 +134,7 @@ def certified(density: Density, site: str, assumed: Assumed | None = None) -> Co
         found.append(frozenset(stats))
         return stats, limited_interval(density, site, limits, support.domain, latents, data, assumed)
 
-    latents = {
-        n: jax.ShapeDtypeStruct(s.shape, s.dtype)
-        for n, s in density.sites.items()
-        if n in density.latent_vars
-    }
-    with staged():  # only shapes are asked for
-        jax.eval_shape(certify, latents, tuple(density.arguments.arrays))
+    density.on_shapes(certify)
     keys = found[-1]
     family = family_for(support, keys, site, (density.sites[site].shape or (0,))[-1])
     return ConjugateConditional(density, site, support, family, tuple(sorted(keys)), limits, assumed)

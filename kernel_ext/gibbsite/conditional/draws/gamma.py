@@ -100,8 +100,7 @@ class InverseGamma(dist.InverseGamma):
 class Chi2(dist.Chi2):
     """NumPyro's, drawn by `log_gamma`."""
 
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
-        return positive(_log_gammas(self, key, sample_shape) - jnp.log(jnp.asarray(self.rate)))
+    sample = Gamma.sample
 
 
 class Dirichlet(dist.Dirichlet):

@@ -1,6 +1,6 @@
 """Conditionals of discrete sites with finite support, whichever way their elements are coupled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,6 @@
 """Joint Gaussian conditionals of one site: block by block, or as chains in time linear in their length."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -139,16 +138,11 @@ class GaussianConditional(Conditional):
 # Frühwirth-Schnatter 1994).
 
 
-@dataclass(frozen=True)
-class ChainAxis:
-    """The axis of a site along which it is a chain, and the largest distance between coupled elements."""
-
-    axis: int
-    reach: int
-
-
-def chain_axis(density: Density, site: str, coupled: tuple[int, ...]) -> ChainAxis | None:
-    """The axis among the coupled ones along which the site is a chain that is worth it, if there is one."""
+def chain_layout(
+    density: Density, site: str, coupled: tuple[int, ...], batch: tuple[int, ...]
+) -> Stringing | None:
+    """The site laid out along that one of the coupled axes along which it is a chain that is worth it, if
+    there is one; `reach` is the largest distance between coupled elements."""
     shape = density.sites[site].shape
     found = []
     for axis in coupled:
@@ -158,7 +152,7 @@ def chain_axis(density: Density, site: str, coupled: tuple[int, ...]) -> ChainAx
         reach = max(1, *(r for r in reaches if r is not None))
         width = reach * int(np.prod([shape[a] for a in coupled if a != axis], dtype=np.int64))
         if shape[axis] >= 8 * reach and width <= 64:
-            found.append((width, ChainAxis(axis, reach)))
+            found.append((width, Stringing({site: shape}, (Strand(site, axis, batch),), (), reach)))
     return min(found, key=lambda f: f[0])[1] if found else None
 
 
@@ -176,17 +170,17 @@ class GaussianChain(GaussianConditional):
         site: str,
         batch: tuple[int, ...],
         degrees: Mapping[Any, int],
-        chain: ChainAxis,
+        layout: Stringing,
     ):
         super().__init__(density, site, batch, degrees)
-        self.chain = chain
-        layout = Stringing(
-            {site: density.sites[site].shape}, (Strand(site, chain.axis, batch),), (), chain.reach
-        )
+        self.chain = layout
         self._chained = ChainedGaussian(density, (site,), layout, degrees)
         self.places, self.steps, self.width = layout.places, layout.steps, layout.width
-        order = "a first-order" if chain.reach == 1 else f"an order-{chain.reach}"
-        how = f"{order} chain along axis {chain.axis}, drawn by forward filtering and backward sampling"
+        axis, order = (
+            layout.strands[0].axis,
+            "a first-order" if layout.reach == 1 else f"an order-{layout.reach}",
+        )
+        how = f"{order} chain along axis {axis}, drawn by forward filtering and backward sampling"
         self.reason = f"{self.reason.replace('MultivariateNormal', 'Gaussian chain', 1)}; it is {how}"
         n = sum(int(np.prod(t.shape, dtype=np.int64)) for t, _ in density.terms_of(site))
         self.cost = (
@@ -231,9 +225,9 @@ def gaussian_of(density: Density, site: str) -> GaussianConditional:
     batch = batch_axes(density, site)
     found = GaussianConditional(density, site, batch, degrees)
     if found.length >= MIN_CHAIN:
-        chain = chain_axis(density, site, found.part.coupled)
-        if chain is not None:
-            return GaussianChain(density, site, batch, degrees, chain)
+        layout = chain_layout(density, site, found.part.coupled, batch)
+        if layout is not None:
+            return GaussianChain(density, site, batch, degrees, layout)
     if found.length > MAX_COUPLED:
         raise Refused(f"{found.length} elements of {site} are coupled, more than {MAX_COUPLED}")
     return found

@@ -26,7 +26,6 @@ from gibbsite.density import Density
 from gibbsite.density.terms import Term, summed
 from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import Evaluator
-from gibbsite.programs.jaxpr.compat import staged
 
 # a mean that its last step moved by less than this many standard deviations is there
 _CLOSE = 0.01
@@ -260,10 +259,8 @@ def is_plain(density: Density, sites: Sequence[str], degrees: Mapping[Any, int],
         found: list[Slopes] = rows.slopes(density.evaluator(latents, data), {})
         return [(s.left, s.right) for s in found]
 
-    shapes = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in density.sites.items() if s.latent}
     try:
-        with staged():
-            jax.eval_shape(slopes, shapes, tuple(density.arguments.arrays))
+        density.on_shapes(slopes)
     except NotPlain:
         return False
     return True

@@ -81,8 +81,8 @@ def copy_read(r: Slopes, ev: Evaluator, part: Part) -> Any:
 
 
 def _products(weight: Any, onto: Callable[[Any], Any], a: Any, b: Any, c: Any, d: Any) -> Any:
-    """What a row adds to the precision, summed `onto` copies, for each of the slopes `a`, `b` of its functions
-    along one part and each of `c`, `d` along another."""
+    """What a row adds to the precision, summed `onto` copies, for each of its slopes `a`, `b` along one part
+    and each of those along another, `c`, `d`."""
 
     def entry(a: Any, b: Any, c: Any, d: Any) -> Any:
         return -onto(jnp.where(weight == 0, 0, weight * (a * d + b * c)))

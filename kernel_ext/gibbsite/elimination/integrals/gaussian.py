@@ -27,7 +27,6 @@ from gibbsite.elimination.integrals.conjugate import (
     place_of,
 )
 from gibbsite.ground.once import once
-from gibbsite.programs.jaxpr.compat import staged
 
 _AT_ONCE = 16
 
@@ -222,7 +221,5 @@ def _otherwise(density: Density, scale: ConjugateConditional, sites: tuple[str, 
                 out.append(term.origin)
         return ()
 
-    latents = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in density.sites.items() if s.latent}
-    with staged():  # only the forms are asked for
-        jax.eval_shape(look, latents, tuple(density.arguments.arrays))
+    density.on_shapes(look)  # only the forms are asked for
     return out
