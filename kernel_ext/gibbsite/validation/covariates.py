@@ -87,15 +87,10 @@ def missing_notes(density: Density) -> Iterator[str]:
 
 def _undefined(density: Density, name: str, atom: Any) -> bool:
     """Whether a parameter is NaN, where no mask takes it out, at plain values of the latents."""
-    latents = {n: _plain(density.sites[n]) for n in density.latents}
+    latents = {n: density.sites[n].plain() for n in density.latents}
     wrong = np.isnan(np.asarray(density.evaluator(latents).full(atom)))
     kept = kept_elements(density, name)
     return bool((wrong if kept is None else wrong & fitted(kept, wrong.shape)).any())
-
-
-def _plain(site: Site) -> Any:
-    zeros = jnp.zeros(site.shape, site.dtype)
-    return zeros if site.discrete else site.support.feasible_like(zeros)
 
 
 def scaling_notes(density: Density) -> tuple[str, ...]:

@@ -176,10 +176,8 @@ class GaussianChain(GaussianConditional):
         self.chain = layout
         self._chained = ChainedGaussian(density, (site,), layout, degrees)
         self.places, self.steps, self.width = layout.places, layout.steps, layout.width
-        axis, order = (
-            layout.strands[0].axis,
-            "a first-order" if layout.reach == 1 else f"an order-{layout.reach}",
-        )
+        axis = layout.strands[0].axis
+        order = "a first-order" if layout.reach == 1 else f"an order-{layout.reach}"
         how = f"{order} chain along axis {axis}, drawn by forward filtering and backward sampling"
         self.reason = f"{self.reason.replace('MultivariateNormal', 'Gaussian chain', 1)}; it is {how}"
         n = sum(int(np.prod(t.shape, dtype=np.int64)) for t, _ in density.terms_of(site))

@@ -38,7 +38,7 @@ def alike(density: Density, layout: Layout, rows: Sequence[Any], slopes: Any, gi
 
     @jit
     def found(data: Any) -> list[tuple[Any, ...]]:
-        ev = density.evaluator(_plain(density), data)
+        ev = density.evaluator({n: density.sites[n].plain() for n in density.latents}, data)
         return [(r.weight, r.left, r.right, _copies(r, ev, layout)) for r in slopes(ev)]
 
     with jax.ensure_compile_time_eval():
@@ -51,15 +51,6 @@ def _is_scale(density: Density, name: str) -> bool:
     """Whether a latent is above 0 all over: what it multiplies keeps its direction."""
     site = density.sites[name]
     return not site.discrete and base_constraint(site.support) is positive
-
-
-def _plain(density: Density) -> dict[str, Any]:
-    out = {}
-    for name in density.latent_vars:
-        site = density.sites[name]
-        zeros = np.zeros(site.shape, site.dtype)
-        out[name] = zeros if site.discrete or site.support is None else site.support.feasible_like(zeros)
-    return out
 
 
 def _copies(r: Slopes, ev: Evaluator, layout: Layout) -> Any:

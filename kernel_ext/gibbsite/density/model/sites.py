@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 Shape = tuple[int, ...]
 GAUSSIAN_VECTORS = ("MultivariateNormal", "LowRankMultivariateNormal")
 """Classes of vectors whose parts are Gaussian, too, alone and given each other."""
@@ -53,6 +55,11 @@ class Site:
     def latent(self) -> bool:
         """Whether the site is to be sampled."""
         return self.role == "latent"
+
+    def plain(self) -> Any:
+        """An ordinary value of the site: zeros, or what its support has near them."""
+        zeros = np.zeros(self.shape, self.dtype)
+        return zeros if self.discrete or self.support is None else self.support.feasible_like(zeros)
 
     def __repr__(self) -> str:
         plates = f" in {', '.join(self.plates)}" if self.plates else ""
