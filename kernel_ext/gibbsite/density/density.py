@@ -1,6 +1,6 @@
 """The density of a model: named sites and additive terms, each with its index maps."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
@@ -112,6 +112,10 @@ class Density:
     def terms_of(self, site: str) -> list[tuple[Term, Accesses]]:
         """The terms that depend on a latent site, with the index maps of their arrays."""
         return [(t, m[site]) for t in self.terms if site in (m := self.maps[t.atom])]
+
+    def terms_reading(self, sites: Collection[str]) -> dict[int, Term]:
+        """By number, the terms that depend on any of some latent sites."""
+        return {i: t for i, t in enumerate(self.terms) if not self.maps.latents(t.atom).isdisjoint(sites)}
 
     def bounds_of(self, site: str) -> list[tuple[Term, Accesses]]:
         """The terms for moving supports that depend on a latent site, as `terms_of`."""

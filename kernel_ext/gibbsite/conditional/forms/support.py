@@ -260,9 +260,8 @@ def certify_quadratic(density: Density, *sites: str) -> Mapping[Any, int]:
     Raises `Refused` at the first that is no polynomial in them, or one of a degree above two.
     """
     degrees: dict[Any, int] = {}
-    for term in density.terms:
-        if not density.maps.latents(term.atom).isdisjoint(sites):
-            _degree(density, sites, term.atom, term.origin, degrees)
+    for term in density.terms_reading(sites).values():
+        _degree(density, sites, term.atom, term.origin, degrees)
     return degrees
 
 
@@ -273,9 +272,7 @@ def certify_rest(
     density's terms, each with what stands in the way."""
     degrees: dict[Any, int] = {}
     others: dict[int, tuple[Term, str]] = {}
-    for i, term in enumerate(density.terms):
-        if density.maps.latents(term.atom).isdisjoint(sites):
-            continue
+    for i, term in density.terms_reading(sites).items():
         try:
             _degree(density, sites, term.atom, term.origin, degrees)
         except Refused as why:

@@ -226,8 +226,7 @@ class ChainedGaussian(Update):
     def __init__(self, density: Density, sites: Sequence[str], layout: Stringing, degrees: Mapping[Any, int]):
         self.density, self.sites, self.layout = density, tuple(sites), layout
         self._degrees = degrees
-        touching = [t for t in density.terms if not density.maps.latents(t.atom).isdisjoint(sites)]
-        self._terms = touching
+        self._terms = touching = list(density.terms_reading(sites).values())
         origins = ", ".join(dict.fromkeys(t.origin for t in touching))
         named = " and ".join(self.sites)
         them = "them" if len(sites) > 1 else "it"

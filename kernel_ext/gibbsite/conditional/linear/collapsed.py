@@ -152,11 +152,8 @@ class CollapsedDraw(Update):
         self.density, self.gaussian = density, gaussian
         self.outer = tuple(outer_site(density, s) for s in outer)
         self.sites, self.eliminated = (*outer, *gaussian.sites), gaussian.sites
-        self._terms = [
-            t
-            for i, t in enumerate(density.terms)
-            if i not in gaussian.without and not density.maps.latents(t.atom).isdisjoint(self.sites)
-        ]
+        near = density.terms_reading(self.sites)
+        self._terms = [t for i, t in near.items() if i not in gaussian.without]
         self.evaluations = sum(s.evaluations for s in self.outer)
         inner = " and ".join(gaussian.sites)
         told = "; ".join(f"{s.site} is {s.told} with {inner} integrated out" for s in self.outer)

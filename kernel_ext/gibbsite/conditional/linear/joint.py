@@ -67,9 +67,7 @@ class JointGaussian(Update):
     ):
         self.density, self.sites, self.without = density, tuple(sites), without
         self._replaced = tuple(replaced)
-        near = {
-            i: t for i, t in enumerate(density.terms) if not density.maps.latents(t.atom).isdisjoint(sites)
-        }
+        near = density.terms_reading(sites)
         touching = list(near.values())
         self._terms = [t for i, t in near.items() if i not in without]
         rows, self._flat, self._odd = list(replaced), [], []

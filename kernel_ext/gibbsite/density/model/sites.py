@@ -57,7 +57,7 @@ class Site:
         return self.role == "latent"
 
     def plain(self) -> Any:
-        """An ordinary value of the site: zeros, or what its support has near them."""
+        """An ordinary value: zeros of a discrete site, of others one that their support calls feasible."""
         zeros = np.zeros(self.shape, self.dtype)
         return zeros if self.discrete or self.support is None else self.support.feasible_like(zeros)
 
