@@ -116,32 +116,32 @@ def _widest_range(
     if endless:
         return None
 
-    def ends(listed: Mapping[str, Any]) -> tuple[int, int]:
+    def ends(known: Mapping[str, Any]) -> tuple[int, int]:
         low, high = np.inf, -np.inf
-        for values in itertools.product(*listed.values()):
+        for values in itertools.product(*known.values()):
             filled = {
                 n: np.full(density.sites[n].shape, v, density.sites[n].dtype)
-                for n, v in zip(listed, values, strict=True)
+                for n, v in zip(known, values, strict=True)
             }
             read = density.evaluator(filled).full
             found = [np.asarray(read(a)) for a in atoms]
             low, high = min(low, found[0].min()), max(high, found[1].max())
         return int(low), int(max(low, high))
 
-    listed = {n: s.values for n, s in supports.items() if s}
+    known = {n: s.values for n, s in supports.items() if s}
     if name in blame:  # elements bound each other, as survivors of survivors do
         low = high = 0
         for _ in range(_MOST_ROUNDS):
             before = low, high
-            if (high - low + 1) * math.prod(map(len, listed.values())) > _MOST_BOUNDS:
+            if (high - low + 1) * math.prod(map(len, known.values())) > _MOST_BOUNDS:
                 return None
-            low, high = ends({**listed, name: np.arange(low, high + 1)})
+            low, high = ends({**known, name: np.arange(low, high + 1)})
             if (low, high) == before:
                 break
         else:
             return None
     else:
-        low, high = ends(listed)
+        low, high = ends(known)
     return FiniteSupport(np.arange(low, high + 1).astype(site.dtype), site.shape, None)
 
 
