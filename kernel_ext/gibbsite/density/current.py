@@ -17,7 +17,6 @@ distribution to be drawn from forward, so that kernels draw it. A missing observ
 is a latent (`y_missing`) beside that. Scopes and orders rename and restrict latents, and are nothing else.
 """
 
-import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +30,7 @@ from numpyro.distributions.transforms import ComposeTransform, OrderedTransform,
 from numpyro.primitives import Messenger
 
 from gibbsite.density.density import Density
+from gibbsite.density.handlers.scopes import under
 from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
 from gibbsite.errors import ModelError
 from gibbsite.ground.once import once
@@ -229,12 +229,7 @@ def put_in_order(fn: Callable, density: Density, site: str) -> Callable:
     if problem:
         raise ModelError(f"ordered: {site!r} {problem}")
 
-    @functools.wraps(fn)
-    def ordered(*args: Any, **kwargs: Any) -> Any:
-        with _InOrder(None, [site]):
-            return fn(*args, **kwargs)
-
-    return ordered
+    return under(fn, lambda: _InOrder(None, [site]))
 
 
 def why_not(density: Density, name: str) -> str:

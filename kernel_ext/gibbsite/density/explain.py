@@ -83,11 +83,11 @@ def _readings(density: "Density", site: str) -> tuple[Reading, ...]:
 
 def _reading(density: "Density", site: str, term: Term, accesses: Accesses) -> Reading:
     single = all(a.single for a in accesses)
-    words = list(dict.fromkeys(_words(density, site, a) for a in accesses))
+    words = list(dict.fromkeys(_words(site, a) for a in accesses))
     return Reading(term, " and ".join(words), () if single else widenings(density, site, term.atom))
 
 
-def _words(density: "Density", site: str, access: Access) -> str:
+def _words(site: str, access: Access) -> str:
     parts = [_component(c) for c in access.index]
     if not parts:
         return f"{site}"

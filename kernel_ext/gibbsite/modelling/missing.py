@@ -4,7 +4,6 @@ An imputed element is a latent site of the distribution that it would have been 
 Rubin 2002, ch. 10), so that what the model computes from it sees its value, and it sees what is computed.
 """
 
-import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,6 +24,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
 from gibbsite.density.build import build_density, parameters_of_function
+from gibbsite.density.handlers.scopes import under
 from gibbsite.density.liveness import flat_elements
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.density.model.collect import event_dim_of, run_model, weights_of
@@ -64,23 +64,12 @@ def without_missing(
     found = _missing_elements(fn, args, kwargs)
     if not found:
         return fn, args, kwargs, {}
-
-    @functools.wraps(fn)
-    def dealt(*given: Any, **named: Any) -> Any:
-        with _Missing(None, found, way == "impute"):
-            return fn(*given, **named)
-
-    return dealt, args, kwargs, found
+    return under(fn, lambda: _Missing(None, found, way == "impute")), args, kwargs, found
 
 
 def _missing_elements(fn: Callable, args: tuple, kwargs: dict) -> dict[str, np.ndarray]:
     """Which elements of observed sites are NaN, and in no mask of the model's own, by site."""
-
-    def whole(*given: Any, **named: Any) -> Any:
-        with _Whole():  # inside of what records the data as they are
-            return fn(*given, **named)
-
-    trace, _ = run_model(whole, args, kwargs, {})
+    trace, _ = run_model(under(fn, _Whole), args, kwargs, {})  # inside of what records the data as they are
     found = {}
     for name, msg in trace.items():
         if msg["type"] != "sample" or not msg["is_observed"]:
@@ -323,15 +312,8 @@ def kept_padding(fn: Callable, density: Density) -> Callable | None:
     free = {n: f for n, f in flat_elements(density).items() if density.sites[n].fn_name != "ImproperUniform"}
     if not free:
         return None
-
-    @functools.wraps(fn)
-    def kept(*args: Any, **kwargs: Any) -> Any:
-        if ANEW.get():
-            return fn(*args, **kwargs)  # other rows, whose padding is elsewhere
-        with _Unmasked(None, free):
-            return fn(*args, **kwargs)
-
-    return kept
+    # other rows have their padding elsewhere
+    return under(fn, lambda: nullcontext() if ANEW.get() else _Unmasked(None, free))
 
 
 class _Unmasked(Messenger):

@@ -12,7 +12,7 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density
-from gibbsite.density.handlers.scopes import Given, ScopedScans
+from gibbsite.density.handlers.scopes import Given, ScopedScans, under
 from gibbsite.errors import DataError, ModelError
 from gibbsite.plans.schedule.parse import Spec, parse_schedule
 from gibbsite.validation.covariates import columns, far_from_zero
@@ -76,13 +76,7 @@ class _Hidden(Messenger):
 
 def without(fn: Callable, sites: Mapping[str, Any]) -> Callable:
     """`fn` as the other sites see it: without the `sites`, which nothing that is observed depends on."""
-
-    @functools.wraps(fn)
-    def seen(*args: Any, **kwargs: Any) -> Any:
-        with _Hidden(None, sites):
-            return fn(*args, **kwargs)
-
-    return seen
+    return under(fn, lambda: _Hidden(None, sites))
 
 
 def conditioned(fn: Callable, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Callable, dict]:

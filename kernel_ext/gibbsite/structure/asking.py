@@ -2,7 +2,6 @@
 something holds of continuous ones: a decision, which holds or does not.
 """
 
-import functools
 import itertools
 import operator
 import sys
@@ -17,7 +16,7 @@ import numpyro
 from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
-from gibbsite.density.handlers.scopes import GIVEN
+from gibbsite.density.handlers.scopes import GIVEN, under
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import TRACER_ERRORS, base_distribution, run_model
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
@@ -205,13 +204,7 @@ def _with_traced(fn: Any) -> Any:
 
 def decided(fn: Callable, values: Mapping[str, Any], deciding: Sequence[str] | None = ()) -> Callable:
     """`fn` with sites observed at values of NumPy's, and decisions made; `deciding`: see `Decided`."""
-
-    @functools.wraps(fn)
-    def way(*args: Any, **kwargs: Any) -> Any:
-        with Decided(None, values, deciding):
-            return fn(*args, **kwargs)
-
-    return way
+    return under(fn, lambda: Decided(None, values, deciding))
 
 
 @dataclass(frozen=True)

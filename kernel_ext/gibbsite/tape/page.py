@@ -94,11 +94,11 @@ class _Page:
                 head, value = parts(self.tape, record, detail)
         return (
             f'<span class="row"><span class="no">{number(record)}</span>'
-            f'<span title="{whole}"><span class="what">{self._linked(escape(head), record)}</span>'
+            f'<span title="{whole}"><span class="what">{self._linked(escape(head))}</span>'
             f'<span class="value">{escape(value)}</span></span>{self._line(record)}</span>'
         )
 
-    def _linked(self, head: str, record: Record) -> str:
+    def _linked(self, head: str) -> str:
         """Numbers tell what they stand for when the mouse rests on them."""
 
         def told(match: re.Match) -> str:

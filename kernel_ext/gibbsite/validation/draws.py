@@ -82,12 +82,12 @@ def _teller(fn: Callable, density: Density, wanted: list[tuple[str, str]]) -> Ca
         model = handlers.seed(handlers.substitute(fn, substitute_fn=improper), key)
         with handlers_alone, numpyro.validation_enabled(False):
             trace = handlers.trace(model).get_trace(*args, **kwargs)
-        return _told(trace, density, wanted)
+        return _told(trace, wanted)
 
     return on_draw
 
 
-def _told(trace: Mapping[str, Any], density: Density, wanted: list[tuple[str, str]]) -> dict[Any, Any]:
+def _told(trace: Mapping[str, Any], wanted: list[tuple[str, str]]) -> dict[Any, Any]:
     """Of each wanted parameter of a NumPyro trace: the share of impossible elements, where, and a value; and
     whether the observations of all other sites lie in their supports."""
     out = {}

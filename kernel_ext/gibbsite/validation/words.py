@@ -154,8 +154,6 @@ def _meant_data(site: Site, values: np.ndarray, value: Any) -> str:
         return "categories are counted from 0, for example `y - 1`"
     if name in ("Binomial", "BetaBinomial", "Multinomial") and np.all(number >= 0):
         return "are trials and successes in the right places?"
-    if name in ("Gamma", "LogNormal", "Exponential", "Weibull", "Beta", "InverseGamma") and np.any(
-        number == 0
-    ):
+    if name in _NEVER_ZERO and np.any(number == 0):
         return "where 0 means `none`, model it apart (a hurdle) or move it off the edge on purpose"
     return "look at that value, or take a distribution that can draw it"

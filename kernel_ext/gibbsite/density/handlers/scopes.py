@@ -4,11 +4,24 @@
 that values under the full ones would be passed over in silence, and drawn anew at every evaluation.
 """
 
+import functools
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from numpyro import handlers, primitives
 from numpyro.primitives import Messenger
+
+
+def under(fn: Callable, handler: Callable[[], AbstractContextManager[Any]]) -> Callable:
+    """`fn`, each of its runs within a new `handler()`."""
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with handler():
+            return fn(*args, **kwargs)
+
+    return run
 
 
 class ScopedScans(Messenger):

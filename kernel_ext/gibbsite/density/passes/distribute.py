@@ -248,7 +248,7 @@ class _Distribution(_Sums):
         if not sides:
             return self._at(self._same(atom), left)
         if of_kind(eqn, op.SELECTS):
-            which = self._number(eqn.invars[0], eqn)
+            which = self._number(eqn.invars[0])
             cases = [(_By(eqn, op.SELECTS, which, i), a) for i, a in enumerate(eqn.invars[1:])]
             first, *more = [self._new(a, (by, *left)) for by, a in cases]
             for part in more:
@@ -256,9 +256,9 @@ class _Distribution(_Sums):
             return first
         (side,) = sides
         kind = op.MULTIPLIES if of_kind(eqn, op.MULTIPLIES) else op.DIVIDES
-        return self._new(eqn.invars[side], (_By(eqn, kind, self._number(eqn.invars[1 - side], eqn)), *left))
+        return self._new(eqn.invars[side], (_By(eqn, kind, self._number(eqn.invars[1 - side])), *left))
 
-    def _number(self, atom: Any, eqn: JaxprEqn) -> Any:
+    def _number(self, atom: Any) -> Any:
         """A multiplier; where it is a number that was repeated, that number."""
         made = None if isinstance(atom, Literal) else self._producer.get(atom)
         if made is not None and of_kind(made, op.SPREADS) and not made.invars[0].aval.shape:

@@ -1,7 +1,6 @@
 """A model's function as predictions run it: what it observed is let go, and plates have the size of what is
 asked."""
 
-import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpyro.contrib.control_flow.cond import cond_wrapper
 from numpyro.primitives import Messenger
 
-from gibbsite.density.handlers.scopes import ScopedScans, prefix_within
+from gibbsite.density.handlers.scopes import ScopedScans, prefix_within, under
 from gibbsite.density.model.collect import is_factor
 
 DATA = "gibbsite_data"
@@ -35,9 +34,8 @@ class Asking(Messenger):
             self._before[msg["name"]] = msg["args"][0]
             msg["args"], msg["value"] = (size, None), jnp.arange(size)
         elif msg["type"] == "control_flow":
-            prefix = prefix_within(
-                self
-            )  # what a scope calls the loop's sites is not what they are called inside
+            # what a scope calls the loop's sites is not what they are called inside
+            prefix = prefix_within(self)
             short = {n.removeprefix(prefix) for n in self._data if n.startswith(prefix)}
             into_loop(msg, lambda: Asking(None, short, self._sizes, False))
             stack = msg["kwargs"]["substitute_stack"]
@@ -68,18 +66,9 @@ def _without(values: Any, names: Collection[str]) -> Any:
 
 def into_loop(msg: dict[str, Any], handler: Callable[[], Messenger]) -> None:
     """Have a handler of one's own inside of a loop's function, or of both branches of a `cond`."""
-
-    def inside(fn: Callable) -> Callable:
-        @functools.wraps(fn)
-        def looped(*args: Any, **kwargs: Any) -> Any:
-            with handler():
-                return fn(*args, **kwargs)
-
-        return looped
-
     # which arguments are its functions is told by whose they are: a loop may carry what can be called
     functions = (1, 2) if msg["fn"] is cond_wrapper else (0,)
-    msg["args"] = tuple(inside(a) if i in functions else a for i, a in enumerate(msg["args"]))
+    msg["args"] = tuple(under(a, handler) if i in functions else a for i, a in enumerate(msg["args"]))
 
 
 def as_long_as(fn: Any, shape: tuple[int, ...]) -> Any:
@@ -95,10 +84,4 @@ def as_long_as(fn: Any, shape: tuple[int, ...]) -> Any:
 
 def asking(fn: Callable, data: Collection[str], sizes: Mapping[str, int]) -> Callable:
     """`fn` under `Asking`."""
-
-    @functools.wraps(fn)
-    def asked(*args: Any, **kwargs: Any) -> Any:
-        with Asking(None, data, sizes), ScopedScans():
-            return fn(*args, **kwargs)
-
-    return asked
+    return under(under(fn, ScopedScans), lambda: Asking(None, data, sizes))

@@ -18,7 +18,6 @@ from jax._src import cache_key as _cache_key
 from jax._src import config as _config
 from jax._src import core as _jax
 from jax._src.array import ArrayImpl as _ArrayImpl
-from jax.extend.core import Primitive
 from jax.interpreters import partial_eval
 
 if TYPE_CHECKING:  # JAX declares variables over an abstract value that has no shape or dtype
@@ -76,41 +75,6 @@ else:
     Jaxpr, JaxprEqn, Var = _core.Jaxpr, _core.JaxprEqn, _core.Var
     ClosedJaxpr, Literal, jaxpr_as_fun = _core.ClosedJaxpr, _core.Literal, _core.jaxpr_as_fun
     dce_jaxpr = partial_eval.dce_jaxpr
-
-__all__ = [
-    "ClosedJaxpr",
-    "Jaxpr",
-    "JaxprEqn",
-    "Literal",
-    "Primitive",
-    "RecordedValue",
-    "RecordingTrace",
-    "Var",
-    "bind_equation",
-    "bind_primitive",
-    "closed_call_body",
-    "compiled_by",
-    "current_trace",
-    "custom_name",
-    "dce_jaxpr",
-    "dumped",
-    "duplicated",
-    "equation_frames",
-    "has_own_derivative",
-    "innermost",
-    "is_no_array",
-    "is_traced",
-    "jaxpr_as_fun",
-    "jaxpr_outputs",
-    "make_jaxpr_like",
-    "outside",
-    "program_key",
-    "recording",
-    "scan_inputs",
-    "scope_of",
-    "stage_custom",
-    "wants_number",
-]
 
 
 def duplicated(error: BaseException) -> str | None:
@@ -584,13 +548,8 @@ class CalledAsColumns:
         return method
 
 
-def recording(trace: RecordingTrace) -> Any:
+def sent_to(trace: Any) -> Any:
     """Context manager: primitives go to `trace`."""
-    return _core.set_current_trace(trace)
-
-
-def outside(trace: Any) -> Any:
-    """Context manager: primitives go to `trace`, the one that was current around the recording."""
     return _core.set_current_trace(trace)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -273,26 +273,15 @@ def _only(branch: ClosedJaxpr, outputs: list[int]) -> ClosedJaxpr:
     return ClosedJaxpr(jaxpr_of_parts(jaxpr.constvars, jaxpr.invars, kept, jaxpr.eqns), branch.consts)
 
 
-class Known(Protocol):
-    """What is known of the operands of an equation when a program is rewritten."""
-
-    def value(self, atom: Any) -> np.ndarray | None:
-        """The value of an atom that is made of constants alone; None for others."""
-        ...
-
-    def free(self, atom: Any) -> bool:
-        """Whether an atom is made of data and constants alone."""
-        ...
-
-
 @dataclass(frozen=True)
 class Local:
     """A rewriting of single equations: `body` gives a program of their operands that computes the same, or
-    None where an equation stays as it is. `does` says it in words."""
+    None where an equation stays as it is; beside the equation it gets the `Builder`, whose `value` and `free`
+    tell of its operands. `does` says it in words."""
 
     name: str
     does: str
-    body: Callable[[JaxprEqn, Known], ClosedJaxpr | None]
+    body: Callable[[JaxprEqn, Any], ClosedJaxpr | None]
 
 
 LOCAL = (

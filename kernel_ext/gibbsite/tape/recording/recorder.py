@@ -20,8 +20,7 @@ from gibbsite.programs.jaxpr.compat import (
     current_trace,
     innermost,
     is_traced,
-    outside,
-    recording,
+    sent_to,
 )
 from gibbsite.tape.recording.context import Context, Step
 from gibbsite.tape.recording.equations import Equations
@@ -250,7 +249,7 @@ class Recorder:
         """Record everything that runs in this thread until the end of the block."""
         before = sys.getprofile()
         try:
-            with recording(self.trace):
+            with sent_to(self.trace):
                 sys.setprofile(self._calls.hook)
                 yield
         finally:
@@ -259,11 +258,9 @@ class Recorder:
                 self._calls.close(None)
             self.trace.invalidate()
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """What runs in the block is no part of the record."""
-        with outside(self.around):
-            yield
+    def paused(self) -> Any:
+        """Context manager: what runs in the block is no part of the record."""
+        return sent_to(self.around)
 
     @contextmanager
     def call(self) -> Iterator[OpenCall]:
