@@ -55,7 +55,7 @@ def current(density: Density) -> Current:
     observed = [n for n, s in density.sites.items() if s.role == "observed"]
     given = tuple(n for n in observed if density.sites[n].given and _read_by_others(density, n))
     known = density.outputs["observed"]
-    data = tuple(n for n in observed if n not in given and not _latents(density, known[n]))
+    data = tuple(n for n in observed if n not in given and not density.maps.latents(known[n]))
     return Current(data, given, weighted_latents(density))
 
 
@@ -78,7 +78,7 @@ def element_weights(density: Density, name: str) -> np.ndarray:
     site = density.sites[name]
     found = np.ones(site.shape[: site.element_rank])
     for weight in density.outputs["weights"].get(name, ()):
-        if not _latents(density, weight):
+        if not density.maps.latents(weight):
             found = found * _value(density, weight)
     events = found.ndim - len(site.batch_shape)
     whole = found.max(axis=tuple(range(found.ndim - events, found.ndim))) if events else found
@@ -89,7 +89,7 @@ def _read_by_others(density: Density, name: str) -> bool:
     """Whether another statement's density depends on the value that a site is conditioned on, or nothing
     that is latent enters its own: then it is a value to others, and predicts or is predicted by nothing."""
     names = density.arguments.names
-    if density.sites[name].given not in names or not _latents(density, density.outputs["log_prob"][name]):
+    if density.sites[name].given not in names or not density.maps.latents(density.outputs["log_prob"][name]):
         return True
     given = density.data_vars[names.index(density.sites[name].given or "")]
     found = reached(density.closed.jaxpr, [given])
@@ -100,11 +100,7 @@ def _read_by_others(density: Density, name: str) -> bool:
 
 def _is_weighted(density: Density, name: str) -> bool:
     weights = density.outputs["weights"].get(name, ())
-    return any(_latents(density, w) or bool(np.any(_value(density, w) != 1)) for w in weights)
-
-
-def _latents(density: Density, atom: object) -> bool:
-    return not isinstance(atom, Literal) and bool(density.maps.latents(atom))
+    return any(density.maps.latents(w) or bool(np.any(_value(density, w) != 1)) for w in weights)
 
 
 def _value(density: Density, atom: object) -> np.ndarray:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from gibbsite.density.passes.reroll import rerolled
 from gibbsite.density.terms import Term
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import name_of
 from gibbsite.programs.jaxpr.source_line import Line, equation_line, line_at
 from gibbsite.programs.maps.access import Access, Accesses, Affine, Table
@@ -115,7 +114,7 @@ def widenings(density: "Density", site: str, atom: Any) -> tuple[Widening, ...]:
 
 
 def _wide(density: "Density", site: str, atom: Any) -> bool:
-    return not isinstance(atom, Literal) and any(not a.single for a in density.maps[atom].get(site, ()))
+    return any(not a.single for a in density.maps[atom].get(site, ()))
 
 
 def _walk(density: "Density", site: str, atom: Any) -> Iterator[Widening]:

@@ -9,7 +9,6 @@ import numpy as np
 from gibbsite.density.density import Density
 from gibbsite.density.passes.reroll import rerolled
 from gibbsite.ground.once import once
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.values import Values
 
 
@@ -38,7 +37,7 @@ def kept_elements(density: Density, site: str) -> np.ndarray | None:
     decides."""
     kept: Any = None
     for atom in density.outputs["weights"].get(site, []):
-        if not density.maps.latents(atom) if not isinstance(atom, Literal) else True:
+        if not density.maps.latents(atom):
             weight = constant_value(density, atom) != 0
             kept = weight if kept is None else kept & weight
     return kept

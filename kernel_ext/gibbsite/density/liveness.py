@@ -71,7 +71,7 @@ class _Pass:
         self._read = density.evaluator(values).full
 
     def _known(self, atom: Any) -> bool:
-        return isinstance(atom, Literal) or self._density.maps.latents(atom) <= self._given
+        return self._density.maps.latents(atom) <= self._given
 
     def _value(self, atom: Any) -> np.ndarray:
         return np.asarray(atom.val if isinstance(atom, Literal) else self._read(atom))

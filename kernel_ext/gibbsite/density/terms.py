@@ -278,7 +278,7 @@ class Decomposition:
 
 def whole_term(origin: str, atom: Any, maps: Provenance) -> tuple[Term, ...]:
     """An output as one term; none where no latent enters it."""
-    if isinstance(atom, Literal) or not maps.latents(atom):
+    if not maps.latents(atom):
         return ()
     shape = tuple(atom.aval.shape)
     return (Term(origin, atom, shape, number(len(shape), 1.0)),)
@@ -294,8 +294,7 @@ def bound_terms(
     """
 
     def moves(name: str, atom: Any) -> bool:
-        found = {} if isinstance(atom, Literal) else maps[atom]
         still = {name: of_site(shapes[name])} if name in shapes else {}
-        return any(still.get(n) != accesses for n, accesses in found.items())
+        return any(still.get(n) != accesses for n, accesses in maps[atom].items())
 
     return tuple(t for n, atom in inside.items() if moves(n, atom) for t in walk_back.terms(n, atom))

@@ -37,7 +37,6 @@ from gibbsite.elimination.cavity import (
     rows_cavity,
 )
 from gibbsite.elimination.pointwise import CHANGED, likelihood_of
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import Access, disjoint, inside
 
 _ROUGH, _FIRST = np.arange(-14, 14.1, 0.8), 0.01
@@ -235,7 +234,7 @@ def _summed(each: Any, grid: np.ndarray) -> tuple[Any, Any]:
 def _own(density: Density, name: str, latent: str, draws: Mapping[str, Any]) -> OwnElements | None:
     """The elements of a continuous latent that single data of the observed site `name` read alone."""
     site, atom = density.sites[latent], density.outputs["log_prob"][name]
-    accesses = () if isinstance(atom, Literal) else density.maps[atom].get(latent, ())
+    accesses = density.maps[atom].get(latent, ())
     there = scored_elements(density, name)
     if site.discrete or not accesses or there.sum() < 2:
         return None

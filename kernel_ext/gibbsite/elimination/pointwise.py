@@ -27,7 +27,6 @@ from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.elimination.tables.collect import Tables
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.compiling import Quick
 from gibbsite.programs.maps.access import Access, element_number, full_window
 
@@ -100,7 +99,7 @@ class Pointwise:
     # what an observed site reads
 
     def _met(self, name: str) -> list[str]:
-        maps = [self._density.maps[a] for a in _atoms(self._density, name) if not isinstance(a, Literal)]
+        maps = [self._density.maps[a] for a in _atoms(self._density, name)]
         return [s for s in self._marginal.of.names if any(s in m for m in maps)]
 
     def _factor(self, name: str) -> Factor | str:

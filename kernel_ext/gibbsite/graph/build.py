@@ -131,7 +131,7 @@ def _observed_choices(density: Density) -> dict[str, Any]:
     return {
         n: None
         for n, atom in density.outputs["observed"].items()
-        if density.sites[n].discrete and not isinstance(atom, Literal) and not density.maps.latents(atom)
+        if density.sites[n].discrete and not density.maps.latents(atom)
     }
 
 

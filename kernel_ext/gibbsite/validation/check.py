@@ -10,7 +10,6 @@ from gibbsite.density.density import Density
 from gibbsite.density.intervals import range_of
 from gibbsite.density.known_elements import constant_value, fitted, kept_elements
 from gibbsite.errors import DataError, ModelError
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.validation.covariates import (
     check_covariates,
     code_notes,
@@ -57,7 +56,7 @@ def _constant(density: Density, site: str, name: str) -> Impossible | None:
 def _wrong_order(density: Density, site: str) -> Impossible | None:
     """Ends of an interval that are known, the lower above the upper."""
     ends = [density.outputs["parameters"].get(site, {}).get(n) for n in ("low", "high")]
-    if any(e is None or (not isinstance(e, Literal) and density.maps.latents(e)) for e in ends):
+    if any(e is None or density.maps.latents(e) for e in ends):
         return None
     low, high = (range_of(density, e) for e in ends)
     if low[0] <= high[1]:

@@ -160,7 +160,7 @@ def _levels(density: Density, atom: Any, sites: Any, names: Any, arrays: Any) ->
         elif eqn is not None and is_product(eqn):
             for data, latent in (eqn.invars, eqn.invars[::-1]):
                 column = plain_source(density, data)
-                if isinstance(latent, Literal) or not density.maps.latents(latent) or column not in arrays:
+                if not density.maps.latents(latent) or column not in arrays:
                     continue
                 value = np.asarray(arrays[column])
                 if value.ndim == 2 and len(value) > 1 and eqn.outvars[0].aval.ndim == 1:
@@ -241,7 +241,7 @@ def multiplied(density: Density) -> Iterator[Any]:
         if not is_product(eqn):
             continue
         for atom, other in (eqn.invars, eqn.invars[::-1]):
-            if isinstance(other, Literal) or not density.maps.latents(other):
+            if not density.maps.latents(other):
                 continue
             if (source := plain_source(density, atom)) is not None:
                 yield source

@@ -25,7 +25,7 @@ def check_indices(density: Density) -> None:
     for eqn in density.closed.jaxpr.eqns:
         if not of_kind(eqn, GATHERS) or eqn.params["mode"].name != "PROMISE_IN_BOUNDS":
             continue
-        if isinstance(eqn.invars[1], Literal) or density.maps.latents(eqn.invars[1]):
+        if density.maps.latents(eqn.invars[1]):
             continue
         found = numbers.value(eqn.invars[1])
         if found is None or not found.size:

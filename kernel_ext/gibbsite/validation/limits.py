@@ -145,7 +145,7 @@ def undecided(density: Density) -> tuple[list[Named], list[Named]]:
         for name, atom in parameters.items():
             constraint = density.parameter_constraints.get(members[0], {}).get(name)
             kind = "" if constraint is None else kind_of(constraint)
-            computed = not isinstance(atom, Literal) and bool(grouped.maps.latents(atom))
+            computed = bool(grouped.maps.latents(atom))
             if kind and not _certain(grouped, atom, constraint, kind, computed):
                 (open_ if computed else constant).extend((n, name) for n in members)
     return constant, open_

@@ -52,7 +52,7 @@ def wrapped(density: Density, latents: Mapping[str, np.ndarray]) -> Wrapped | No
 def _may_wrap(density: Density, eqn: Any) -> bool:
     """Whether whole numbers of latents may, by the supports of these, be larger than their type holds."""
     out = eqn.outvars[0]
-    if not of_kind(eqn, GROWS | CONVERTS) or not _drawn(density, out) or not _is_whole(out):
+    if not of_kind(eqn, GROWS | CONVERTS) or not density.maps.latents(out) or not _is_whole(out):
         return False
     limits = np.iinfo(np.dtype(out.aval.dtype))
     low, high = range_of(density, eqn.invars[0] if of_kind(eqn, CONVERTS) else out)
@@ -133,10 +133,6 @@ def _beyond(eqn: Any, numbers: Any) -> tuple[np.ndarray, float] | None:
     exact = np.broadcast_to(np.asarray(exact, float), out.aval.shape)
     over = (exact < limits.min) | (exact > limits.max)
     return (over, float(max(exact[over], key=abs))) if over.any() else None
-
-
-def _drawn(density: Density, atom: Any) -> bool:
-    return not isinstance(atom, Literal) and bool(density.maps.latents(atom))
 
 
 def _largest(value: Any) -> int:

@@ -45,7 +45,7 @@ class MatrixTerms:
         self.density, self.site = density, site
 
     def free(self, atom: Any) -> bool:
-        return isinstance(atom, Literal) or self.site not in self.density.maps.latents(atom)
+        return self.site not in self.density.maps.latents(atom)
 
     def made_by(self, atom: Any, *kinds: frozenset[str]) -> Any:
         """The equation that computes `atom`, if it is one of these primitives."""

@@ -95,7 +95,7 @@ def compared(
 
 
 def _reads(density: Density, atom: Any, sites: Collection[str]) -> bool:
-    return not isinstance(atom, Literal) and any(n in density.maps[atom] for n in sites)
+    return any(n in density.maps[atom] for n in sites)
 
 
 def _of_term(density: Density, site: str, touch: Touch, support: np.ndarray) -> Thresholds | None:
@@ -128,7 +128,7 @@ def _cut_key(c: Comparison) -> Any:
 def _comparison(density: Density, site: str, eqn: JaxprEqn, support: np.ndarray) -> Comparison | None:
     if not compares(eqn):
         return None
-    reads = [not isinstance(a, Literal) and site in density.maps[a] for a in eqn.invars]
+    reads = [site in density.maps[a] for a in eqn.invars]
     if sum(reads) != 1:
         return None
     operand, threshold = eqn.invars if reads[0] else reversed(eqn.invars)

@@ -22,7 +22,7 @@ from gibbsite.density import Density
 from gibbsite.density.terms import Term
 from gibbsite.programs.evaluation.evaluate import Evaluator, shape_of
 from gibbsite.programs.jaxpr import primitives as op
-from gibbsite.programs.jaxpr.compat import Literal, bind_equation
+from gibbsite.programs.jaxpr.compat import bind_equation
 from gibbsite.programs.jaxpr.walker import OnDemand
 
 
@@ -222,7 +222,7 @@ def of_products(
 
     def total(log: Any, log1m: Any) -> Any:
         def leaf(atom: Any) -> Any:
-            if isinstance(atom, Literal) or site not in density.maps.latents(atom):
+            if site not in density.maps.latents(atom):
                 return _Free(atom)
             return Logs(log, True, log1m) if atom is density.latent_vars[site] else None
 

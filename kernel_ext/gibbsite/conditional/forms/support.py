@@ -20,7 +20,6 @@ from gibbsite.density.terms import Term
 from gibbsite.programs.domains.degree import DEGREES, NONE
 from gibbsite.programs.domains.domain import results
 from gibbsite.programs.evaluation.evaluate import Evaluator
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.walker import OnDemand
 from gibbsite.programs.maps.access import Access, element_number, inside
 
@@ -294,7 +293,7 @@ def _degree(density: Density, sites: tuple[str, ...], atom: Any, origin: str, de
     degrees.update({density.latent_vars[site]: 1 for site in sites})
 
     def free(atom: Any) -> bool:
-        return isinstance(atom, Literal) or density.maps.latents(atom).isdisjoint(sites)
+        return density.maps.latents(atom).isdisjoint(sites)
 
     def leaf(atom: Any) -> int | None:
         return 0 if free(atom) else None

@@ -25,7 +25,7 @@ from gibbsite.density import Density
 from gibbsite.density.terms import Term
 from gibbsite.printing.elements.expression import Expression
 from gibbsite.programs.evaluation.evaluate import Evaluator, evaluate_lazily
-from gibbsite.programs.jaxpr.compat import Literal, equation_frames
+from gibbsite.programs.jaxpr.compat import equation_frames
 from gibbsite.programs.jaxpr.primitives import ADDS, BRANCHES, MULTIPLIES, SELECTS, of_kind
 from gibbsite.programs.jaxpr.source_line import is_foreign
 from gibbsite.programs.jaxpr.values import FEW, Values
@@ -143,7 +143,7 @@ class FormEvaluator:
         return known_value(self._density, atom, self._assumed)
 
     def _free(self, atom: Any) -> bool:
-        return isinstance(atom, Literal) or self._site not in self._density.maps.latents(atom)
+        return self._site not in self._density.maps.latents(atom)
 
     def _rule(self, eqn: Any, values: list[Any]) -> list[Any]:
         if len(values) < len(eqn.invars):

@@ -105,7 +105,7 @@ def slope_along(
     """
 
     def leaf(a: Any) -> Any:
-        moves = not isinstance(a, Literal) and degrees.get(a, 0) > 0 and site in density.maps.latents(a)
+        moves = site in density.maps.latents(a) and degrees.get(a, 0) > 0
         return None if moves else _STILL
 
     def rule(eqn: Any, slopes: list[Any]) -> Any:

@@ -20,7 +20,6 @@ from gibbsite.conditional.update import Drawn, Update
 from gibbsite.density import Density
 from gibbsite.density.terms import Term, summed
 from gibbsite.ground.once import once
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.compiling import once as compiled_once
 from gibbsite.programs.jaxpr.primitives import ELEMENTWISE, of_kind
 
@@ -148,11 +147,7 @@ def _common(
             eqn = density.producer.get(out[-1])
             if eqn is None or not of_kind(eqn, ELEMENTWISE):
                 return out
-            live = [
-                a
-                for a in eqn.invars
-                if not isinstance(a, Literal) and not density.maps.latents(a).isdisjoint(sites)
-            ]
+            live = [a for a in eqn.invars if not density.maps.latents(a).isdisjoint(sites)]
             if len(live) != 1 or live[0].aval.shape != atom.aval.shape:
                 return out
             if degree_of(density, sites, live[0], degrees) != 1:

@@ -14,7 +14,6 @@ from numpyro.distributions import constraints
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import Table, of_site
 
 Shape = tuple[int, ...]
@@ -239,7 +238,7 @@ def _read_by_ends(density: Density, site: str) -> frozenset[str]:
     """The latents in the ends of the support, and in those of distributions that the site's is made of
     (`LogUniform`)."""
     ends = [a for kind in ("supports", "ends") for a in density.outputs.get(kind, {}).get(site, ())]
-    return frozenset().union(*(density.maps.latents(a) for a in ends if not isinstance(a, Literal)))
+    return frozenset().union(*(density.maps.latents(a) for a in ends))
 
 
 def _known(density: Density, site: str) -> bool:

@@ -21,7 +21,6 @@ from gibbsite.conditional.tables.factor import Factor, Latents, Piece, Source, T
 from gibbsite.density import Density
 from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import Evaluator
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import GATHERS, JOINS, PLACES, of_kind
 from gibbsite.programs.maps.access import Access, Shape, element_number, through
 
@@ -40,7 +39,7 @@ def copies_of(density: Density, site: str) -> Mapping[Any, Access]:
     for eqn in density.closed.jaxpr.eqns:
         if not of_kind(eqn, PLACES, JOINS):
             continue
-        live = [a for a in eqn.invars if not isinstance(a, Literal) and site in density.maps[a]]
+        live = [a for a in eqn.invars if site in density.maps[a]]
         if len(live) != 1 or live[0] not in raw:
             continue
         if of_kind(eqn, GATHERS) and live[0] is not eqn.invars[0]:

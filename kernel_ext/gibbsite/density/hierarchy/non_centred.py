@@ -183,7 +183,7 @@ def _standard(density: Density, name: str) -> bool:
 
 
 def _constant(density: Density, atom: Any, number: float) -> bool:
-    if not isinstance(atom, Literal) and density.maps.latents(atom):
+    if density.maps.latents(atom):
         return False
     with jax.ensure_compile_time_eval():
         return bool(np.all(np.asarray(density.evaluator({}).full(atom)) == number))

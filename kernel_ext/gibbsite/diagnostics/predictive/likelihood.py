@@ -17,7 +17,6 @@ from gibbsite.elimination import CHANGED, Own, Pointwise, TableMarginal, margina
 from gibbsite.errors import ModelError
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.evaluation.pieces import in_pieces
-from gibbsite.programs.jaxpr.compat import Literal
 
 _AT_ONCE = 16
 _TOLERANCE = 0.01
@@ -212,7 +211,7 @@ def _read_by(plan: Plan, density: Density, name: str, gone: tuple[str, ...]) -> 
     """The discrete latents that an observed site reads, as the density names them, but for those gone."""
     owner = next((n for n in density.sites if name in members_of(plan, density, n)), name)
     atom = density.outputs["log_prob"][owner]
-    read = () if isinstance(atom, Literal) else density.maps.latents(atom)
+    read = density.maps.latents(atom)
     return [n for n in density.latents if n in read and density.sites[n].discrete and n not in gone]
 
 

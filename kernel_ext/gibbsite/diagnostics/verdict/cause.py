@@ -12,7 +12,6 @@ from numpyro.distributions.constraints import Constraint
 from gibbsite.density import Density
 from gibbsite.density.liveness import loose_sites
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.storage.draws import label_of
 
 _MOST = 256
@@ -64,7 +63,7 @@ def _parameter(density: Density, own: Sequence[str], values: Mapping[str, Any]) 
     read = density.evaluator(values).full
     for site, parameters in density.outputs["parameters"].items():
         for name, atom in parameters.items():
-            if isinstance(atom, Literal) or not density.maps.latents(atom):
+            if not density.maps.latents(atom):
                 continue  # known before the run, and looked at then
             x = np.asarray(read(atom))
             wanted = density.parameter_constraints.get(site, {}).get(name)

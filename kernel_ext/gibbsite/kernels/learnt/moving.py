@@ -20,7 +20,6 @@ from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
 from gibbsite.ground.lazy_import import later
 from gibbsite.ground.once import once
-from gibbsite.programs.jaxpr.compat import Literal
 
 nx = later("networkx")
 
@@ -100,7 +99,7 @@ def _moving(density: Density, name: str, movers: frozenset[str]) -> Moving | Non
     site, atoms = density.sites[name], tuple(density.outputs.get("supports", {}).get(name, ()))
     if site.interval not in _INTERVALS or name in movers:
         return None
-    reads = frozenset[str]().union(*(density.maps.latents(a) for a in atoms if not isinstance(a, Literal)))
+    reads = frozenset[str]().union(*(density.maps.latents(a) for a in atoms))
     return Moving(name, site.interval, atoms, tuple(sorted(reads))) if reads == movers else None
 
 

@@ -43,7 +43,6 @@ from gibbsite.plans.candidates.limits import (
 from gibbsite.plans.schedule.elimination import joint_draw
 from gibbsite.plans.schedule.parse import Update
 from gibbsite.plans.schedule.registry import Facts, find_kernel
-from gibbsite.programs.jaxpr.compat import Literal
 
 _SPREADS = ("scale", "concentration", "covariance_matrix", "precision_matrix", "scale_tril")
 _MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
@@ -294,7 +293,7 @@ def _times(lost: int, data: int, least: float, most: float) -> tuple[float, floa
 
 
 def _latents(density: Density, atom: object) -> Sequence[str]:
-    near = () if atom is None or isinstance(atom, Literal) else density.maps.latents(atom)
+    near = () if atom is None else density.maps.latents(atom)
     return tuple(n for n in density.latents if n in near) if near else ()
 
 

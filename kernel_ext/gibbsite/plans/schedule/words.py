@@ -10,7 +10,6 @@ from gibbsite.conditional.forms.walk import Coupled
 from gibbsite.conditional.reads.group import unit_of
 from gibbsite.plans.schedule.elimination import joint_draw
 from gibbsite.plans.schedule.registry import Facts, find_kernel
-from gibbsite.programs.jaxpr.compat import Literal
 
 _DIRECT = frozenset(
     [
@@ -77,7 +76,7 @@ def _read_through(density: Any, site: str, origin: str) -> list[str]:
     return [
         name.rpartition("/")[2]
         for name, atom in density.outputs["parameters"].get(origin, {}).items()
-        if not isinstance(atom, Literal) and site in density.maps.latents(atom)
+        if site in density.maps.latents(atom)
     ]
 
 

@@ -17,7 +17,6 @@ from gibbsite.density.known_elements import constant_value
 from gibbsite.errors import DataError
 from gibbsite.inputs.tables import Labels, plate_labels
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, read_leaves
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import CONVERTS, GATHERS, MOVES, moved_from, of_kind
 
 _MOVED = MOVES, CONVERTS
@@ -159,7 +158,7 @@ class Places:
                 density.latent_vars.get(name)
             ):
                 at = eqn.invars[1]
-                known = isinstance(at, Literal) or not density.maps.latents(at)
+                known = not density.maps.latents(at)
                 codes = np.ravel(constant_value(density, at)) if known else np.zeros(1)
                 if not np.array_equal(codes, np.arange(codes.size)):  # and not the index of its own plate
                     return True

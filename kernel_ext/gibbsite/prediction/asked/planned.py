@@ -449,7 +449,7 @@ def _filled(origin: Any, places: Places, density: Density) -> dict[str, tuple[np
 def _weighs(density: Density, name: str, known: np.ndarray) -> bool:
     """Whether a weight or a mask concerns an element that is not known."""
     for atom in density.outputs["weights"].get(name, ()):
-        if not isinstance(atom, Literal) and density.maps.latents(atom):
+        if density.maps.latents(atom):
             return True
         weight = np.asarray(constant_value(density, atom))
         while known.ndim > len(density.sites[name].batch_shape):
