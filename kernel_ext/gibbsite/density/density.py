@@ -105,6 +105,16 @@ class Density:
         atoms = [*(a for eqn in jaxpr.eqns for a in eqn.invars), *jaxpr.outvars]
         return frozenset(a for a in atoms if not isinstance(a, Literal))
 
+    @cached_property
+    def data_names(self) -> dict[Any, str]:
+        """The name of each data array, by its variable."""
+        return dict(zip(self.data_vars, self.arguments.names, strict=True))
+
+    @cached_property
+    def read_names(self) -> frozenset[str]:
+        """The names of the data arrays that anything is computed from, or that are put out as they are."""
+        return frozenset(n for v, n in self.data_names.items() if v in self.read)
+
     def behind(self, *atoms: Any, ends: Callable[[Any], bool] = lambda atom: False) -> Iterator[Any]:
         """The variables that `atoms` are computed from, as `walker.behind`."""
         return behind(self.producer, atoms, ends)

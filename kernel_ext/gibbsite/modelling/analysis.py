@@ -75,8 +75,7 @@ class Analysis(Bound):
     @cached_property
     def plate_labels(self) -> Labels:
         """Labels of the elements of plates, where the data have some."""
-        pairs = zip(self.density.arguments.names, self.density.data_vars, strict=True)
-        unread = {n for n, v in pairs if v not in self.density.read} - self.known.naming
+        unread = {*self.density.arguments.names} - self.density.read_names - self.known.naming
         labels = {n: t for n, t in self.known.labels.items() if n not in unread}
         return plate_labels({n: plate.size for n, plate in self.density.plates.items()}, labels)
 

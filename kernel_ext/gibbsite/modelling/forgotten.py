@@ -7,7 +7,6 @@ from typing import Any
 
 from gibbsite.density.density import Density
 from gibbsite.errors import DataError
-from gibbsite.programs.jaxpr.compat import Literal
 
 
 def unused(name: str, fn: Callable[..., Any]) -> list[str]:
@@ -74,10 +73,7 @@ def _given(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
 
 def _unread(density: Density) -> list[str]:
     """The array arguments whose values enter nothing that the model computes."""
-    read = {a for eqn in density.closed.jaxpr.eqns for a in eqn.invars if not isinstance(a, Literal)}
-    read |= {a for a in density.closed.jaxpr.outvars if not isinstance(a, Literal)}
-    names = zip(density.arguments.names, density.data_vars, strict=True)
-    return [n for n, var in names if var not in read]
+    return [n for n in density.arguments.names if n not in density.read_names]
 
 
 def _unused(fn: Callable[..., Any]) -> list[str]:

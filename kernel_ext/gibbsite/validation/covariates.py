@@ -127,13 +127,12 @@ def intercept_notes(density: Density) -> tuple[str, ...]:
     or one beside a column of a matrix that is the same in all rows. The data tell nothing but their sum."""
     notes = []
     sites = {v: n for n, v in density.latent_vars.items()}
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     arrays = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
     for name, parameters in density.outputs["parameters"].items():
         if name not in density.outputs["observed"]:
             continue
         for atom in (a for n, a in parameters.items() if n.rpartition("/")[2] in _PREDICTS):
-            levels = list(_levels(density, atom, sites, names, arrays))
+            levels = list(_levels(density, atom, sites, arrays))
             if len(found := list(dict.fromkeys(levels))) > 1:
                 site = density.sites[name]
                 notes.append(
@@ -144,7 +143,7 @@ def intercept_notes(density: Density) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _levels(density: Density, atom: Any, sites: Any, names: Any, arrays: Any) -> Iterator[str]:
+def _levels(density: Density, atom: Any, sites: Any, arrays: Any) -> Iterator[str]:
     """What an atom adds to all its elements alike, by its name: scalar sites, columns of ones.
     An indicator is none: the data tell more of it than a sum."""
     waiting = [atom]
@@ -165,7 +164,7 @@ def _levels(density: Density, atom: Any, sites: Any, names: Any, arrays: Any) ->
                 value = np.asarray(arrays[column])
                 if value.ndim == 2 and len(value) > 1 and eqn.outvars[0].aval.ndim == 1:
                     same = (value == value[:1]).all(axis=0) & (value[0] != 0)
-                    yield from (f"`{names[column]}[:, {j}]`" for j in np.flatnonzero(same))
+                    yield from (f"`{density.data_names[column]}[:, {j}]`" for j in np.flatnonzero(same))
 
 
 def columns(density: Density) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -173,7 +172,6 @@ def columns(density: Density) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndar
     means and standard deviations `[1 or column]`, in double precision. Those of fewer than 8 rows tell
     nothing."""
     arrays = dict(zip(density.data_vars, density.arguments.arrays, strict=True))
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     for v in multiplied(density):
         value = np.asarray(arrays[v]) if v in arrays else None
@@ -181,7 +179,7 @@ def columns(density: Density) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndar
             continue
         with np.errstate(all="ignore"):
             middle, spread = (np.atleast_1d(f(value, 0, dtype=float)) for f in (np.mean, np.std))
-        found[names[v]] = value, middle, spread
+        found[density.data_names[v]] = value, middle, spread
     return found
 
 
@@ -255,9 +253,8 @@ def plain_source(density: Density, atom: Any) -> Any:
 
 def check_categories(density: Density, labels: Mapping[str, Sequence[str]]) -> None:
     """Refuse codes of categories as the data of a distribution of amounts or counts; raises `DataError`."""
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     for site, atom in density.outputs["observed"].items():
-        name = names.get(plain_source(density, atom), "")
+        name = density.data_names.get(plain_source(density, atom), "")
         one = density.sites[site]
         if name in labels and not _of_codes(one, len(labels[name])):
             first = ", ".join(map(repr, labels[name][:3]))
@@ -289,9 +286,8 @@ def alphabet_notes(
     density: Density, labels: Mapping[str, Sequence[str]], alphabetical: Collection[str]
 ) -> Iterator[str]:
     """A sentence for each outcome in an order that is the alphabet's alone."""
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     for site, atom in density.outputs["observed"].items():
-        name, family = names.get(plain_source(density, atom), ""), density.sites[site].fn_name
+        name, family = density.data_names.get(plain_source(density, atom), ""), density.sites[site].fn_name
         texts = labels.get(name, ())
         if "Ordered" not in family or name not in alphabetical or len(texts) < 3:
             continue
@@ -306,8 +302,9 @@ def alphabet_notes(
 
 def unit_notes(density: Density, units: Mapping[str, str]) -> tuple[str, ...]:
     """A sentence for each argument of times that the model reads."""
-    read = {n for n, v in zip(density.arguments.names, density.data_vars, strict=True) if v in density.read}
-    return tuple(f"{n} holds times: the model gets {unit}" for n, unit in units.items() if n in read)
+    return tuple(
+        f"{n} holds times: the model gets {unit}" for n, unit in units.items() if n in density.read_names
+    )
 
 
 def code_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterator[str]:

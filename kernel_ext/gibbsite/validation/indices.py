@@ -44,7 +44,7 @@ def negative_notes(density: Density) -> tuple[str, ...]:
     end, being below 0: pandas' code for a category that is missing is -1, and `u[year - 2019]` has one for
     2018."""
     numbers, producer = known_numbers(density, {}), made_by(density.closed.jaxpr)
-    inputs = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    inputs = density.data_names
     found: dict[str, str] = {}
     for eqn in density.closed.jaxpr.eqns:
         if not of_kind(eqn, GATHERS) or isinstance(eqn.invars[1], Literal):
@@ -123,9 +123,8 @@ def somewhere(site: Site, number: int) -> Any:
 
 def _beyond(density: Density, eqn: Any, picked: np.ndarray, length: int) -> DataError:
     place = equation_line(eqn)
-    names = [n for n, v in zip(density.arguments.names, density.data_vars, strict=True)]
     source = sources(density, [eqn.invars[1]])
-    told = [n for n, v in zip(names, density.data_vars, strict=True) if v in source]
+    told = [n for v, n in density.data_names.items() if v in source]
     what = f"{told[0]!r}" if told else "an index"
     low, high = int(picked.min()), int(picked.max())
     if low < 0:

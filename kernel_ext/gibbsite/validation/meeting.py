@@ -33,7 +33,7 @@ _CARRIES = MOVES | CONVERTS | SELECTS | ADDS
 
 def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: Mapping[str, str]) -> None:
     """Refuse them; raises `DataError` with both names and the line."""
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    names = density.data_names
     holds = _holding(density, {v: n for v, n in names.items() if n in labels or "since" in units.get(n, "")})
     picked: dict[Any, str] = {}
     for eqn, source, name in _picks(density, holds, labels):
@@ -56,9 +56,8 @@ def step_notes(
     density: Density, labels: Mapping[str, Sequence[str]], alphabetical: Collection[str]
 ) -> Iterator[str]:
     """A sentence for each latent of steps in an order that categories pick from, in that of the alphabet."""
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
     sorts = {n: t for n, t in labels.items() if n in alphabetical and len(t) > 2}
-    holds = _holding(density, {v: n for v, n in names.items() if n in sorts})
+    holds = _holding(density, {v: n for v, n in density.data_names.items() if n in sorts})
     latents = {v: n for n, v in density.latent_vars.items()}
     for _, source, name in _picks(density, holds, sorts):
         site = density.sites.get(latents.get(source, ""))
@@ -166,12 +165,11 @@ def _names_of_rows(
     whole number that the model does not read."""
     if f"index of {table}" in labels:
         yield f"{table}.index", [*labels[f"index of {table}"]]
-    read = {n for n, v in zip(density.arguments.names, density.data_vars, strict=True) if v in density.read}
     for key, values in zip(density.arguments.names, density.arguments.given, strict=True):
         codes = np.asarray(values)
         if key.partition("[")[0] != table or codes.dtype.kind not in "iu" or codes.ndim != 1:
             continue
-        if (key in labels or key not in read) and len(np.unique(codes)) == len(codes):
+        if (key in labels or key not in density.read_names) and len(np.unique(codes)) == len(codes):
             rows = [str(labels[key][k] if key in labels else k) for k in codes.tolist()]
             yield key, rows
 
@@ -179,8 +177,8 @@ def _names_of_rows(
 def number_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """A sentence for each column of categories that are numbers whose codes are compared with one of these
     numbers, which is another category's code."""
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
-    holds, told = _holding(density, {v: n for v, n in names.items() if n in labels}), set[str]()
+    holds = _holding(density, {v: n for v, n in density.data_names.items() if n in labels})
+    told: set[str] = set()
     for _, name, beside in _beside(density, holds, labels, EQUALS):
         if name in told or (beside == 0).any():
             continue  # all codes, as of a one-hot matrix

@@ -142,7 +142,7 @@ def _largest(value: Any) -> int:
 def _wraps(density: Density, eqn: Any, beyond: float) -> DataError:
     place, limits = equation_line(eqn), np.iinfo(np.dtype(eqn.outvars[0].aval.dtype))
     source = sources(density, list(eqn.invars))
-    names = [n for n, v in zip(density.arguments.names, density.data_vars, strict=True) if v in source]
+    names = [n for v, n in density.data_names.items() if v in source]
     name = names[0] if names else "x"
     of = f" of {names[0]!r}" if names else ""
     ends = f"go from {limits.min:.4g} to {limits.max:.4g}, and round again"

@@ -10,7 +10,6 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from gibbsite.density import Density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current
 from gibbsite.density.known_elements import sources
@@ -95,16 +94,10 @@ def placed(value: Any, path: Sequence[Any], array: Any) -> Any:
     return {**value, key: placed(value.get(key, {}), rest, array)}
 
 
-def read_leaves(density: Density) -> frozenset[str]:
-    """The leaves that the model computes with."""
-    pairs = zip(density.arguments.names, density.data_vars, strict=True)
-    return frozenset(n for n, v in pairs if v in density.read)
-
-
 def outcomes_of(origin: Any) -> dict[str, str]:
     """The leaves that are an observed site's values, with that site."""
     density = origin.density
-    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    names = density.data_names
     found = {}
     for site in current(density).data:
         behind = [v for v in sources(density, [density.outputs["observed"][site]]) if v in names]
@@ -161,7 +154,7 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
                 f"the new table has none of the model's columns ({columns}), and says nothing of rows: give "
                 "one, of missing values (NaN) if nothing is known"
             )
-        needed = (own - leaves.keys()) & read_leaves(origin.density) - outcomes_of(origin).keys()
+        needed = (own - leaves.keys()) & origin.density.read_names - outcomes_of(origin).keys()
         if needed and isinstance(made, Table):
             raise DataError(
                 f"the new table lacks {', '.join(sorted(needed))}, which the model reads; it has "

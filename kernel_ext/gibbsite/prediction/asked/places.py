@@ -16,7 +16,7 @@ from gibbsite.density import Density, Site
 from gibbsite.density.known_elements import constant_value
 from gibbsite.errors import DataError
 from gibbsite.inputs.tables import Labels, plate_labels
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, read_leaves
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
 from gibbsite.programs.jaxpr.primitives import CONVERTS, GATHERS, MOVES, moved_from, of_kind
 
 _MOVED = MOVES, CONVERTS
@@ -94,7 +94,7 @@ def own_labels(origin: Any) -> Labels:
 
 def _unread(origin: Any, leaf: str) -> bool:
     """Whether a column is an array that the model does not compute with; others may be read by Python."""
-    return leaf in origin.density.arguments.names and leaf not in read_leaves(origin.density)
+    return leaf in origin.density.arguments.names and leaf not in origin.density.read_names
 
 
 def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
@@ -110,7 +110,7 @@ def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
             continue
         plates = [p for p, found in own_labels(origin).items() if found == own]
         more = asked.unknown.get(leaf, ())
-        if more and not plates and leaf in read_leaves(origin.density):
+        if more and not plates and leaf in origin.density.read_names:
             raise DataError(
                 f"{leaf!r} holds {', '.join(map(repr, more[:5]))}{', …' * (len(more) > 5)}, which the "
                 f"model's own data do not have ({', '.join(map(repr, own[:5]))}{', …' * (len(own) > 5)}), "

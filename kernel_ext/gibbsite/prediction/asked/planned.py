@@ -24,7 +24,6 @@ from gibbsite.prediction.asked.arguments import (
     outcomes_of,
     placed,
     places_of,
-    read_leaves,
 )
 from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, rows_of
 from gibbsite.prediction.asked.resting import read_whole, resting
@@ -81,7 +80,7 @@ def planned(
     if not prior:
         _check_steps(origin, asked)
     outcomes = outcomes_of(origin)
-    rows = rows_of(origin, asked, outcomes, read_leaves(origin.density))
+    rows = rows_of(origin, asked, outcomes, origin.density.read_names)
     sizes = grown_plates(origin, asked)
     data = frozenset(current(origin.density).data)
     density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
@@ -294,8 +293,7 @@ def _stand_ins(
 
 def _read_of(density: Density) -> set[str]:
     kept = {v for v in density.outputs["observed"].values() if not isinstance(v, Literal)}
-    pairs = zip(density.arguments.names, density.data_vars, strict=True)
-    return {n for n, v in pairs if v in density.read and v not in kept}
+    return {n for v, n in density.data_names.items() if v in density.read and v not in kept}
 
 
 def _apart(origin: Any, density: Density, rows: list[Rows]) -> Rows | None:

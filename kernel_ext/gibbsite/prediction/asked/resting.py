@@ -21,11 +21,10 @@ def resting(origin: Any, density: Density, asked: Asked, known: Collection[str])
         if name.partition("[")[0] in asked.groups:  # the model's own stand first
             now[name] = np.asarray(now[name])[: len(before[name])]
     other = [n for n, v in now.items() if n in before and _moved(before[n], v)]
-    inputs = dict(zip(density.data_vars, density.arguments.names, strict=True))
     found: dict[str, list[str]] = {}
     for name in known if other else ():
         behind = sources(density, list(density.outputs["parameters"].get(name, {}).values()))
-        enter = {inputs[v] for v in behind if v in inputs}
+        enter = {density.data_names[v] for v in behind if v in density.data_names}
         if enters := [n for n in other if n in enter]:
             found[name] = enters
         elif read_whole(density, name):

@@ -98,7 +98,7 @@ def _leaves(origin: Any, asked: Asked, name: str) -> list[str]:
 def _observes(origin: Any, sites: tuple[str, ...], leaves: list[str]) -> bool:
     """Whether the site is what the argument is data of."""
     from_data = set()
-    names = dict(zip(origin.density.data_vars, origin.density.arguments.names, strict=True))
+    names = origin.density.data_names
     for site in sites:
         atom = origin.density.outputs["observed"].get(site)
         if atom is not None and not isinstance(atom, int | float):

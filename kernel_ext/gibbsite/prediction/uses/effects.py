@@ -121,8 +121,8 @@ def effects(run: Any, name: str, values: Any = None, *, site: str | None = None,
 
 def _is_amount(origin: Any, name: str) -> bool:
     """Whether an argument is computed with; whole numbers that only pick elements have no units."""
-    pairs = zip(origin.density.arguments.names, origin.density.data_vars, strict=True)
-    read = {v: n for n, v in pairs if n == name or n.endswith(f"[{name!r}]")}
+    named = origin.density.data_names.items()
+    read = {v: n for v, n in named if n == name or n.endswith(f"[{name!r}]")}
     return any(v.aval.dtype.kind == "f" for v in read) or bool(amounts(origin.density, read)) or not read
 
 

@@ -18,11 +18,10 @@ def named_values(density: Density) -> dict[Any, str]:
     for name, atom in density.outputs["deterministic"].items():
         if not isinstance(atom, Literal):
             names.setdefault(atom, name)
-    data = dict(zip(density.data_vars, density.arguments.names, strict=True))
     for name, atom in density.outputs["observed"].items():
-        if not isinstance(atom, Literal) and atom in data:
+        if not isinstance(atom, Literal) and atom in density.data_names:
             names.setdefault(atom, name)
-    for var, name in data.items():
+    for var, name in density.data_names.items():
         names.setdefault(var, name)
     return names
 
