@@ -32,6 +32,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density.density import Density
 from gibbsite.density.handlers.scopes import under
 from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
 from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import Literal
@@ -179,7 +180,8 @@ class Ordered(Distribution):
     @property
     def support(self) -> Any:
         """Vectors in ascending order, above zero, or between 0 and 1, where the base is."""
-        return _of_vectors(self.base_dist.support)
+        own: Any = self.base_dist.support
+        return _ORDERED.get(type(base_constraint(own)))
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Draws of the base, sorted."""
@@ -201,18 +203,9 @@ class _InOrder(Messenger):
     def process_message(self, msg: dict[str, Any]) -> None:
         """Put the statement in order."""
         if msg["type"] == "sample" and msg["name"] in self._names:
-            msg["fn"] = Ordered(_by_element(msg["fn"]))
+            fn = msg["fn"]
+            msg["fn"] = Ordered(fn.base_dist if isinstance(fn, Independent) else fn)
             msg["cond_indep_stack"] = []
-
-
-def _by_element(fn: Any) -> Any:
-    return fn.base_dist if isinstance(fn, Independent) else fn
-
-
-def _of_vectors(support: Any) -> Any:
-    while hasattr(support, "base_constraint"):
-        support = support.base_constraint
-    return _ORDERED.get(type(support))
 
 
 def put_in_order(fn: Callable, density: Density, site: str) -> Callable:
@@ -239,7 +232,7 @@ def why_not(density: Density, name: str) -> str:
         return f"has the shape {site.shape}: only the elements of a vector can be put in order"
     if site.element_rank != 1 or site.fn_name == "ImproperUniform":
         return f"({site.fn_name}) is not drawn element by element"
-    if _of_vectors(site.support) is None:
+    if type(base_constraint(site.support)) not in _ORDERED:
         return f"({site.fn_name}) takes neither all real nor all positive numbers, nor those between 0 and 1"
     return ""
 

@@ -16,7 +16,7 @@ from numpyro.infer import reparam
 
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, WordError
 from gibbsite.explain.spot import Spot, made
-from gibbsite.programs.jaxpr.source_line import line_at
+from gibbsite.programs.jaxpr.source_line import at_place
 
 
 def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
@@ -207,7 +207,7 @@ def check_numbers(msg: Mapping[str, Any], at: Callable[[], tuple[str, int] | Non
         if isinstance(value, str):
             line = at()
             raise ArgumentError(
-                f"{parameter!r} of {name!r}{_told(line)} is the text {value!r}, and {type(fn).__name__} "
+                f"{parameter!r} of {name!r}{at_place(line)} is the text {value!r}, and {type(fn).__name__} "
                 f"takes a number: the name of a site stands before the `~`, or first in `numpyro.sample`"
             ).at(line, "arguments-of-a-distribution", repr(value))
         if isinstance(value, list | tuple):
@@ -216,8 +216,8 @@ def check_numbers(msg: Mapping[str, Any], at: Callable[[], tuple[str, int] | Non
     if isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype.kind not in "biufc"):
         kind, line = "a text" if isinstance(value, str) else f"{value.dtype}", at()
         raise DataError(
-            f"the data of {name!r}{_told(line)} hold no numbers but {kind}: convert them first; categories "
-            f"and texts that are passed as arguments become codes by themselves"
+            f"the data of {name!r}{at_place(line)} hold no numbers but {kind}: convert them first; "
+            f"categories and texts that are passed as arguments become codes by themselves"
         ).at(line, "no-numbers", name)
     if value is not None and not hasattr(value, "dtype") and not isinstance(value, _NUMBERS):
         raise _no_array(f"the data of {name!r}", "are", value, name, at())
@@ -238,16 +238,9 @@ def _no_array(what: str, verb: str, value: Any, name: str, line: tuple[str, int]
     kind = type(value).__name__
     numbers = "…" if kind in ("tuple", "list") else "list(…)"
     return DataError(
-        f"{what}{_told(line)} {verb} a {kind} and no array: write `jnp.array({numbers})`; lists of numbers "
-        "become arrays where they are arguments of the model"
+        f"{what}{at_place(line)} {verb} a {kind} and no array: write `jnp.array({numbers})`; lists of "
+        "numbers become arrays where they are arguments of the model"
     ).at(line, "no-numbers", name)
 
 
 _NUMBERS = (bool, int, float, complex, list)
-
-
-def _told(line: tuple[str, int] | None) -> str:
-    if line is None:
-        return ""
-    text = line_at(*line).text
-    return f" (line {line[1]}{f': `{text}`' if text else ''})"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.explain.spot import Spot
-from gibbsite.programs.jaxpr.source_line import line_at
+from gibbsite.programs.jaxpr.source_line import at_place, line_at
 
 
 def told_shapes(message: str, spot: Spot, seen: Mapping[str, Any]) -> str:
@@ -97,18 +97,16 @@ def told_data_shapes(
             f"the shapes of what {name!r} is computed from, and the plates around it, make that of its "
             f"distribution"
         )
-    at = f" (line {line[1]}{f': `{text}`' if text else ''})" if line else ""
     kind = np.dtype(jnp.result_type(msg["value"]))
     if kind.kind == "f" and getattr(fn.support, "is_discrete", False) and _fits(msg["value"], fn):
         return (
-            f"the {role} of {name!r}{at} are {kind}, and {family_called(fn)} takes whole numbers: "
-            "write `.astype(int)`; where missing ones (NaN) have made them decimal, say what becomes of "
-            "these: missing='impute', 'mask' or 'drop' (`--missing` after the parentheses of %%model)"
+            f"the {role} of {name!r}{at_place(line)} are {kind}, and {family_called(fn)} takes whole "
+            "numbers: write `.astype(int)`; where missing ones (NaN) have made them decimal, say what "
+            "becomes of these: missing='impute', 'mask' or 'drop' (`--missing` after the parentheses of %%model)"
         )
     return (
-        f"the {role} of {name!r}{at} are {_long(np.shape(msg['value']))}, and their distribution, "
-        f"{family_called(fn)}, "
-        f"is {_long(drawn)}{listed}; {cure}"
+        f"the {role} of {name!r}{at_place(line)} are {_long(np.shape(msg['value']))}, and their "
+        f"distribution, {family_called(fn)}, is {_long(drawn)}{listed}; {cure}"
     )
 
 
@@ -130,14 +128,10 @@ def told_crossed(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None
     times = math.prod(full) // max(math.prod(data), 1)
     if times <= 1 or math.prod(full) <= math.prod(drawn):
         return None
-    text = line_at(*line).text if line else ""
-    at = f" (line {line[1]}{f': `{text}`' if text else ''})" if line else ""
     return (
-        f"the data of {name!r}{at} have the shape {data} and their distribution, {family_called(fn)}, "
-        f"{drawn}: "
-        f"together they make a table of {full}, in which each value counts {times} times; give both "
-        f"the same axes, "
-        f"as with `.squeeze(-1)` or `[:, 0]`"
+        f"the data of {name!r}{at_place(line)} have the shape {data} and their distribution, "
+        f"{family_called(fn)}, {drawn}: together they make a table of {full}, in which each value counts "
+        f"{times} times; give both the same axes, as with `.squeeze(-1)` or `[:, 0]`"
     )
 
 

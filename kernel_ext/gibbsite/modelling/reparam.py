@@ -16,12 +16,16 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro import handlers
-from numpyro.distributions import TransformedDistribution, constraints
+from numpyro.distributions import TransformedDistribution
 from numpyro.infer.reparam import LocScaleReparam, Reparam, TransformReparam
 from numpyro.primitives import Messenger
 
 from gibbsite.density import Density, Site
-from gibbsite.density.hierarchy.location_scale import bounded_around_latents, location_scales
+from gibbsite.density.hierarchy.location_scale import (
+    bounded_around_latents,
+    location_scales,
+    on_the_real_line,
+)
 from gibbsite.density.hierarchy.non_centred import non_centred_by_hand
 from gibbsite.errors import DataError, ModelError, nearest
 from gibbsite.ground.arguments import shown
@@ -84,18 +88,12 @@ def fitting_reparams(density: Density, name: str) -> tuple[str, ...]:
         return ()
     if _transformed(density, site):
         return (BASE,)
-    return (NON_CENTRED,) if {"loc", "scale"} <= _parameters(density, site) and _real(site) else ()
+    affine = {"loc", "scale"} <= _parameters(density, site) and on_the_real_line(site.support)
+    return (NON_CENTRED,) if affine else ()
 
 
 def _parameters(density: Density, site: Site) -> set[str]:
     return set(density.parameter_event_dims.get(site.name, {}))
-
-
-def _real(site: Site) -> bool:
-    support = site.support
-    while isinstance(support, type(constraints.independent(constraints.real, 1))):
-        support = support.base_constraint
-    return support is constraints.real
 
 
 def _transformed(density: Density, site: Site) -> bool:

@@ -18,6 +18,7 @@ from numpyro.primitives import Messenger
 
 from gibbsite.density.handlers.scopes import GIVEN, under
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.collect import TRACER_ERRORS, base_distribution, run_model
 from gibbsite.errors import GibbsiteError, ModelError, OptionError
 from gibbsite.explain.latent import told_latent
@@ -345,9 +346,7 @@ def _read(fn: Any, value: Any) -> tuple[tuple[int, ...], Any, Any]:
 
 
 def _bounds(fn: Any) -> Any:
-    support = base_distribution(fn).support
-    while isinstance(support, constraints.independent):
-        support = support.base_constraint
+    support = base_constraint(base_distribution(fn).support)
     if support is constraints.boolean:
         return 0, 1
     low, high = getattr(support, "lower_bound", None), getattr(support, "upper_bound", None)

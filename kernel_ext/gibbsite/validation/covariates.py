@@ -9,6 +9,7 @@ from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.known_elements import equations_behind, fitted, kept_elements, sources
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
 from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
@@ -274,9 +275,7 @@ def check_categories(density: Density, labels: Mapping[str, Sequence[str]]) -> N
 
 def _of_codes(site: Site, count: int) -> bool:
     """Whether so many codes may be the data of a site: it is one of categories, or of no and yes."""
-    support = site.support
-    while isinstance(support, constraints.independent):
-        support = support.base_constraint
+    support = base_constraint(site.support)
     yes_or_no = count <= 2 and getattr(support, "upper_bound", None) is not None  # trials of one each
     named = any(word in site.fn_name for word in ("Categorical", "Ordered", "Bernoulli"))
     return site.discrete and (named or yes_or_no or support is constraints.boolean)

@@ -92,10 +92,7 @@ def check_support(density: Density) -> None:
 
 def _known(site: Site) -> bool:
     """Whether the bounds of a support are numbers."""
-    support = site.support
-    while (inner := getattr(support, "base_constraint", None)) is not None:
-        support = inner
-    bounds = (getattr(support, n, None) for n in ("lower_bound", "upper_bound"))
+    bounds = (getattr(base_constraint(site.support), n, None) for n in ("lower_bound", "upper_bound"))
     return not any(is_traced(b) for b in bounds if b is not None)
 
 

@@ -13,9 +13,8 @@ from gibbsite.density.model.sites import Site
 from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import BELOW, GATHERS, SELECTS, of_kind
-from gibbsite.programs.jaxpr.source_line import equation_line
+from gibbsite.programs.jaxpr.source_line import at_place, equation_line
 from gibbsite.programs.jaxpr.walker import behind, made_by
-from gibbsite.validation.words import at_place
 
 
 def check_indices(density: Density) -> None:

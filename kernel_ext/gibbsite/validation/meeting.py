@@ -25,8 +25,7 @@ from gibbsite.programs.jaxpr.primitives import (
     moved_from,
     of_kind,
 )
-from gibbsite.programs.jaxpr.source_line import equation_line
-from gibbsite.validation.words import at_place
+from gibbsite.programs.jaxpr.source_line import at_place, equation_line
 
 _CARRIES = MOVES | CONVERTS | SELECTS | ADDS
 

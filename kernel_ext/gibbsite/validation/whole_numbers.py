@@ -13,8 +13,7 @@ from gibbsite.density.known_elements import known_numbers, sources
 from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import CONVERTS, GROWS, SELECTS, meaning, of_kind, signs
-from gibbsite.programs.jaxpr.source_line import equation_line
-from gibbsite.validation.words import at_place
+from gibbsite.programs.jaxpr.source_line import at_place, equation_line
 
 
 def check_whole_numbers(density: Density) -> None:

@@ -9,7 +9,7 @@ from numpyro.distributions import constraints
 from gibbsite.density.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
-from gibbsite.programs.jaxpr.source_line import line_at
+from gibbsite.programs.jaxpr.source_line import at_place
 from gibbsite.validation.draws import Impossible
 from gibbsite.validation.limits import kind_of, wanted
 
@@ -19,14 +19,6 @@ _NEVER_ZERO = ("Gamma", "LogNormal", "Exponential", "Weibull", "Beta", "InverseG
 def at_line(site: Site) -> str:
     """` (line 4: the statement)`, where the line is known."""
     return at_place(site.line)
-
-
-def at_place(place: Any) -> str:
-    """The same of a file's line."""
-    if place is None:
-        return ""
-    text = line_at(*place).text
-    return f" (line {place[1]}{f': `{text}`' if text else ''})"
 
 
 def family(site: Site) -> str:

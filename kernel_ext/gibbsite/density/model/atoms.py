@@ -4,7 +4,7 @@ and parts of others."""
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,17 +15,18 @@ from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
 from gibbsite.programs.jaxpr.compat import is_traced
 
-_PARTS = ("base_dist", "_mixing_distribution", "_component_distribution", "_component_distributions")
+_PARTS = ("base_dist", "_component_distribution", "_component_distributions")
 
 
-def _parts(fn: Any) -> Iterator[Any]:
-    """A distribution and, without the choice between components, all that it is made of."""
+def _parts(fn: Any, names: Sequence[str] = _PARTS) -> Iterator[Any]:
+    """A distribution and all that it is made of under `names`, which leave out the choice between
+    components."""
     stack = [fn]
     while stack:
         fn = stack.pop()
         yield fn
-        for name in _PARTS:
-            found = fn.__dict__.get(name) if name != "_mixing_distribution" else None
+        for name in names:
+            found = getattr(fn, "__dict__", {}).get(name)
             stack += [p for p in (found if isinstance(found, list | tuple) else [found]) if p is not None]
 
 
@@ -89,31 +90,14 @@ def _counts(fn: Any) -> np.ndarray | None:
     return np.array([np.diff([-1, *b, n + categories - 1]) - 1 for b in bars])
 
 
-_CLASS_PARTS = (
-    "base_dist",
-    "_mixing_distribution",
-    "_component_distribution",
-    "_component_distributions",
-    "transforms",
-)
-
-
 _TRUSTED = frozenset({"numpyro", "gibbsite"})
 
 
 def is_own(fn: Any) -> bool:
     """Whether a distribution, one that it is made of, or a transform is of a class of the user's: neither
     NumPyro's nor one that stands here for one of those."""
-    return any(type(part).__module__.partition(".")[0] not in _TRUSTED for part in _class_parts(fn))
-
-
-def _class_parts(fn: Any) -> Iterator[Any]:
-    yield fn
-    for name in _CLASS_PARTS:
-        found = getattr(fn, "__dict__", {}).get(name)
-        for part in found if isinstance(found, list | tuple) else [found]:
-            if part is not None:
-                yield from _class_parts(part)
+    parts = _parts(fn, (*_PARTS, "_mixing_distribution", "transforms"))
+    return any(type(part).__module__.partition(".")[0] not in _TRUSTED for part in parts)
 
 
 def part_by_part(fn: Any, change: Callable[[Any], Any]) -> Any:

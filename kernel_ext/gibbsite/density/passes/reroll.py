@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from numpyro.distributions import constraints
 
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
 from gibbsite.density.passes.program import Program, program_of
 from gibbsite.ground.once import once
@@ -88,10 +88,7 @@ def _alike(density: "Density", names: Sequence[str]) -> bool:
 
 def _kind(site: Site) -> tuple[str, type]:
     """What the values of a continuous site are drawn from, and the kind of its support."""
-    support = site.support
-    while isinstance(support, constraints.independent):
-        support = support.base_constraint
-    return site.fn_name, type(support)
+    return site.fn_name, type(base_constraint(site.support))
 
 
 def _site(name: str, members: Sequence[Site]) -> Site:

@@ -79,6 +79,14 @@ def line_at(file: str, number: int) -> Line:
     return Line(file, number, _cell(file), linecache.getline(file, number).strip())
 
 
+def at_place(place: tuple[str, int] | None) -> str:
+    """` (line 4: the statement)`, for texts; nothing where the place is not known."""
+    if place is None:
+        return ""
+    text = line_at(*place).text
+    return f" (line {place[1]}{f': `{text}`' if text else ''})"
+
+
 def equation_line(eqn: Any) -> tuple[str, int] | None:
     """File and line number of the innermost user frame on whose behalf `eqn` was traced."""
     return next(((f, n) for f, n in equation_frames(eqn) if not is_foreign(f)), None)
