@@ -102,7 +102,8 @@ def told_data_shapes(
         return (
             f"the {role} of {name!r}{at_place(line)} are {kind}, and {family_called(fn)} takes whole "
             "numbers: write `.astype(int)`; where missing ones (NaN) have made them decimal, say what "
-            "becomes of these: missing='impute', 'mask' or 'drop' (`--missing` after the parentheses of %%model)"
+            "becomes of these: missing='impute', 'mask' or 'drop' (`--missing` after the parentheses of "
+            "%%model)"
         )
     return (
         f"the {role} of {name!r}{at_place(line)} are {_long(np.shape(msg['value']))}, and their "

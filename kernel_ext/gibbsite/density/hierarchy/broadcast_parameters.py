@@ -28,7 +28,7 @@ from gibbsite.programs.maps.access import (
     through,
 )
 from gibbsite.programs.maps.provenance import Arg
-from gibbsite.programs.maps.rules import rule_of
+from gibbsite.programs.maps.rules import aligned, rule_of
 
 MOVES = PLACES
 Read = Callable[[Any], Any]
@@ -92,12 +92,7 @@ class Lift:
     def __call__(self, atom: Any) -> Callable[[Read], Any] | None:
         """Computes, from the values of the jaxpr's variables, what an operand beside the array is for every
         element of the site, of an array that broadcasts against the site; None where it is not one value."""
-        return self._at(atom, self._aligned(shape_of(atom), self.shape))
-
-    @staticmethod
-    def _aligned(operand: Shape, shape: Shape) -> tuple[Component, ...]:
-        rank = len(shape)
-        return tuple(along(rank, a) if n == shape[a] else constant(rank, 0) for a, n in enumerate(operand))
+        return self._at(atom, aligned(shape_of(atom), self.shape))
 
     def _at(self, atom: Any, index: tuple[Component, ...]) -> Callable[[Read], Any] | None:
         """As `__call__`, for an array that is read at `index`."""

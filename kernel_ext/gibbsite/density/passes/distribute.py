@@ -24,6 +24,7 @@ from gibbsite.programs.jaxpr.compat import (
     bind_equation,
 )
 from gibbsite.programs.jaxpr.primitives import of_kind
+from gibbsite.programs.jaxpr.walker import made_by
 from gibbsite.programs.maps.access import Accesses, Whole
 from gibbsite.programs.maps.provenance import Provenance
 from gibbsite.programs.passes.flatten import Builder
@@ -69,7 +70,7 @@ class _Sums:
 
     def __init__(self, closed: ClosedJaxpr, maps: Provenance):
         self.closed, self.maps = closed, maps
-        self._producer = {v: e for e in closed.jaxpr.eqns for v in e.outvars}
+        self._producer = made_by(closed.jaxpr)
         self._sums: dict[Any, frozenset[str]] = {}
 
     def free(self, atom: Any) -> bool:

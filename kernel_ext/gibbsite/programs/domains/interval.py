@@ -90,10 +90,6 @@ def of_array(value: Any) -> Interval:
     return Interval(float(array.min()), float(array.max()), False, False, True) if array.size else NOTHING
 
 
-def _least(ends: Iterable[End]) -> End:
-    return min(ends)
-
-
 def _greatest(ends: Iterable[End]) -> End:
     return max(ends, key=lambda e: (e[0], not e[1]))
 
@@ -103,7 +99,7 @@ def join(parts: Sequence[Interval]) -> Interval:
     nan, there = any(p.nan for p in parts), [p for p in parts if not p.empty]
     if not there:
         return NOTHING
-    return replace(_between(_least(p._bottom for p in there), _greatest(p._top for p in there)), nan=nan)
+    return replace(_between(min(p._bottom for p in there), _greatest(p._top for p in there)), nan=nan)
 
 
 def _times(a: float, b: float) -> float:
@@ -117,7 +113,7 @@ def _corner(a: End, b: End) -> End:
 
 def _corners(fn: Callable[[End, End], End], a: Interval, b: Interval) -> Interval:
     found = [fn(x, y) for x in (a._bottom, a._top) for y in (b._bottom, b._top)]
-    return ANY if any(math.isnan(x) for x, _ in found) else _between(_least(found), _greatest(found))
+    return ANY if any(math.isnan(x) for x, _ in found) else _between(min(found), _greatest(found))
 
 
 def _product(a: Interval, b: Interval) -> Interval:
@@ -170,7 +166,7 @@ def _whole_power(a: Interval, n: int) -> Interval:
     low, high = ((_to(x, n), is_open) for x, is_open in (a._bottom, a._top))
     if n % 2:
         return _between(low, high)
-    least = (0.0, False) if n and a.low < 0 < a.high else _least([low, high])
+    least = (0.0, False) if n and a.low < 0 < a.high else min([low, high])
     return _between(least, _greatest([low, high]))
 
 
@@ -180,7 +176,7 @@ def _to(x: float, n: int) -> float:
 
 def _absolute(eqn: JaxprEqn, a: Interval) -> Interval:
     ends = [(abs(x), is_open) for x, is_open in (a._bottom, a._top)]
-    return _between((0.0, False) if a.low < 0 < a.high else _least(ends), _greatest(ends))
+    return _between((0.0, False) if a.low < 0 < a.high else min(ends), _greatest(ends))
 
 
 def _rising(fn: Callable[[float], float], closes: bool = False) -> Callable[..., Interval]:
@@ -289,7 +285,7 @@ def _larger(eqn: JaxprEqn, a: Interval, b: Interval) -> Interval:
 
 def _smaller(eqn: JaxprEqn, a: Interval, b: Interval) -> Interval:
     top = min((a._top, b._top), key=lambda e: (e[0], not e[1]))
-    return _between(_least([a._bottom, b._bottom]), top)
+    return _between(min([a._bottom, b._bottom]), top)
 
 
 def _converted(eqn: JaxprEqn, a: Interval) -> Interval:
@@ -409,11 +405,8 @@ class Intervals:
         }
         self.rules = {name: _rule(name, fn) for name, fn in _RULES.items()} | several
 
-    def of_constant(self, value: Any) -> Interval:
-        return of_array(value)
-
-    def join(self, parts: Sequence[Interval]) -> Interval:
-        return join(parts)
+    of_constant = staticmethod(of_array)
+    join = staticmethod(join)
 
     def moved(self, eqn: JaxprEqn, parts: Sequence[Interval], places: Sequence[Interval]) -> Interval:
         fill = eqn.params.get("mode")

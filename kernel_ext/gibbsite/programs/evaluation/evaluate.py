@@ -182,14 +182,6 @@ def _broadcast(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     return [xs[0].reshape(shape)]
 
 
-def _transpose(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    return [jnp.transpose(xs[0], eqn.params["permutation"])]
-
-
-def _squeeze(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
-    return [xs[0].squeeze(tuple(eqn.params["dimensions"]))]
-
-
 def _reshape(eqn: JaxprEqn, xs: list[Any]) -> list[Any]:
     (x,), operand, out = xs, shape_of(eqn.invars[0]), tuple(eqn.outvars[0].aval.shape)
     if eqn.params.get("dimensions") is not None or 0 in operand:
@@ -247,8 +239,8 @@ _RULES: dict[str, Callable[[JaxprEqn, list[Any]], list[Any]]] = {
     **dict.fromkeys(op.SOLVES, _triangular_solve),
     **dict.fromkeys(op.CONTRACTS, _dot_general),
     **dict.fromkeys(op.SPREADS, _broadcast),
-    **dict.fromkeys(op.TRANSPOSES, _transpose),
-    **dict.fromkeys(op.SQUEEZES, _squeeze),
+    **dict.fromkeys(op.TRANSPOSES, lambda eqn, xs: [jnp.transpose(xs[0], eqn.params["permutation"])]),
+    **dict.fromkeys(op.SQUEEZES, lambda eqn, xs: [xs[0].squeeze(tuple(eqn.params["dimensions"]))]),
     **dict.fromkeys(op.RESHAPES, _reshape),
     **dict.fromkeys(op.SLICES, _slice),
     **dict.fromkeys(op.JOINS, _concatenate),

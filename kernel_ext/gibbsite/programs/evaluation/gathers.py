@@ -56,7 +56,8 @@ def _sliced(eqn: JaxprEqn, operand: Any, indices: Any) -> Any | None:
             start = int(np.clip(at.reshape(-1)[0], 0, shape[d] - 1)) if operand.shape[d] != 1 else 0
             operand = lax.slice_in_dim(operand, start, start + 1, axis=d)
             continue
-        along = [a for a, n in enumerate(at.shape) if n == shape[d] and np.array_equal(_running(at, a), at)]
+        counts = np.indices(at.shape, sparse=True)
+        along = [a for a, n in enumerate(at.shape) if n == shape[d] and (at == counts[a]).all()]
         if len(along) != 1:
             return None
         place[d] = batch[along[0]]
@@ -68,13 +69,6 @@ def _sliced(eqn: JaxprEqn, operand: Any, indices: Any) -> Any | None:
     for d in order:
         out[place[d]] = operand.shape[d]
     return jnp.reshape(moved, out)
-
-
-def _running(like: np.ndarray, axis: int) -> np.ndarray:
-    """An array of that shape that counts along an axis."""
-    return np.broadcast_to(
-        np.arange(like.shape[axis]).reshape([-1 if a == axis else 1 for a in range(like.ndim)]), like.shape
-    )
 
 
 def _same_index_for_all(

@@ -272,7 +272,7 @@ def _number(n: int) -> bytes:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """JAX's settings that decide what a program computes."""
+    """JAX's settings that decide what a program computes, called as the contexts that set them are."""
 
     enable_x64: bool
     default_prng_impl: str
@@ -306,16 +306,9 @@ class Surroundings:
     @contextmanager
     def carried(self) -> Iterator[None]:
         """Have them hold in this thread."""
+        now = Surroundings.here()
         with ExitStack() as stack:
-            now = Surroundings.here()
-            if now.enable_x64 != self.enable_x64:
-                stack.enter_context(jax.enable_x64(self.enable_x64))
-            if now.default_prng_impl != self.default_prng_impl:
-                stack.enter_context(jax.default_prng_impl(self.default_prng_impl))
-            if now.default_matmul_precision != self.default_matmul_precision:
-                stack.enter_context(jax.default_matmul_precision(self.default_matmul_precision))
-            if now.numpy_dtype_promotion != self.numpy_dtype_promotion:
-                stack.enter_context(jax.numpy_dtype_promotion(self.numpy_dtype_promotion))
-            if now.threefry_partitionable != self.threefry_partitionable:
-                stack.enter_context(jax.threefry_partitionable(self.threefry_partitionable))
+            for name, value in vars(self).items():
+                if getattr(now, name) != value:
+                    stack.enter_context(getattr(jax, name)(value))
             yield

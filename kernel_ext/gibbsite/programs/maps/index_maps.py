@@ -15,7 +15,16 @@ from gibbsite.ground.opaque import attempted
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Jaxpr, JaxprEqn, Var, scan_inputs
 from gibbsite.programs.jaxpr.values import is_small
 from gibbsite.programs.jaxpr.walker import walk
-from gibbsite.programs.maps.access import WHOLE, Access, Accesses, Component, Shape, Table, along, everything
+from gibbsite.programs.maps.access import (
+    WHOLE,
+    Access,
+    Accesses,
+    Component,
+    Shape,
+    along,
+    everything,
+    is_static,
+)
 from gibbsite.programs.maps.provenance import Arg, Provenance, merged
 from gibbsite.programs.maps.rules import RULES as STRAIGHT
 from gibbsite.programs.maps.rules import Rule, default_rule, moved, shape_of
@@ -155,10 +164,7 @@ def _body(closed: ClosedJaxpr, operands: list[Arg], p: Provenance) -> list[Arg]:
 
 def _closed_maps(maps: Any) -> dict[str, Any]:
     def close(access: Any) -> Any:
-        index = tuple(
-            WHOLE if isinstance(c, Table) and c.key[0] not in ("static",) else c for c in access.index
-        )
-        return Access(index, access.window)
+        return Access(tuple(c if is_static(c) else WHOLE for c in access.index), access.window)
 
     return {s: tuple(close(a) for a in accesses) for s, accesses in maps.items()}
 
@@ -178,11 +184,7 @@ def index_maps(
     jaxpr = closed.jaxpr
 
     def start(var: Var) -> Arg:
-        accesses = {}
-        if var in inputs:
-            name, maps = inputs[var]
-            accesses = {name: maps}
-        return Arg(tuple(var.aval.shape), accesses, var)
+        return Arg(tuple(var.aval.shape), dict([inputs[var]] if var in inputs else []), var)
 
     def visit(eqn: JaxprEqn, operands: list[Arg], outs: Any) -> None:
         result.args.update(zip(eqn.outvars, outs, strict=True))

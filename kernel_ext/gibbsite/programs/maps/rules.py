@@ -60,14 +60,10 @@ def shape_of(eqn: JaxprEqn, i: int = 0) -> Shape:
     return tuple(eqn.outvars[i].aval.shape)
 
 
-def _aligned(operand: Shape, shape: Shape) -> list[Component]:
+def aligned(operand: Shape, shape: Shape) -> tuple[Component, ...]:
     """Operand and output have the same axes; size-1 operand axes are broadcast."""
-    if not operand:
-        return []
-    return [
-        along(len(shape), a) if operand[a] == shape[a] else constant(len(shape), 0)
-        for a in range(len(operand))
-    ]
+    rank = len(shape)
+    return tuple(along(rank, a) if n == shape[a] else constant(rank, 0) for a, n in enumerate(operand))
 
 
 def _elementwise(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
@@ -76,7 +72,7 @@ def _elementwise(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     for i in range(len(eqn.outvars)):
         shape = shape_of(eqn, i)
         used = [args[i]] if of_kind(eqn, BARRIERS) else args
-        maps = merged([moved(a, _aligned(a.shape, shape), shape) for a in used if a.accesses])
+        maps = merged([moved(a, aligned(a.shape, shape), shape) for a in used if a.accesses])
         outs.append(Arg(shape, maps, None, known))
     return outs
 
@@ -99,15 +95,6 @@ def _broadcast_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Compon
 def _transpose_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
     perm = eqn.params["permutation"]
     return [along(len(shape), perm.index(a)) for a in range(len(operand))]
-
-
-def _squeeze_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
-    gone = {d % len(operand) for d in eqn.params["dimensions"]}
-    kept = [a for a in range(len(operand)) if a not in gone]
-    return [
-        along(len(shape), kept.index(a)) if a not in gone else constant(len(shape), 0)
-        for a in range(len(operand))
-    ]
 
 
 def _reshape_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
@@ -150,23 +137,24 @@ def _slice_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]
 
 
 def _tile_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
-    rank = len(shape)
-    exprs: list[Component] = []
-    for a, n in enumerate(operand):
-        place = np.arange(shape[a], dtype=np.int32) % max(n, 1)
-        exprs.append(known_index(place.reshape([-1 if b == a else 1 for b in range(rank)])))
+    grid = np.indices(shape, np.int32, sparse=True)
+    return [known_index(grid[a] % max(n, 1)) for a, n in enumerate(operand)]
+
+
+def _without(axes: str) -> Callable[[JaxprEqn, Shape, Shape], list[Component]]:
+    """The operand's index where the parameter `axes` tells which of its axes the output lacks."""
+
+    def exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
+        gone = {a % len(operand) for a in eqn.params[axes]}
+        kept = [a for a in range(len(operand)) if a not in gone]
+        return [
+            (WHOLE if operand[a] != 1 else constant(len(shape), 0))
+            if a in gone
+            else along(len(shape), kept.index(a))
+            for a in range(len(operand))
+        ]
+
     return exprs
-
-
-def _reduce_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Component]:
-    gone = {a % len(operand) for a in eqn.params["axes"]}
-    kept = [a for a in range(len(operand)) if a not in gone]
-    return [
-        (WHOLE if operand[a] != 1 else constant(len(shape), 0))
-        if a in gone
-        else along(len(shape), kept.index(a))
-        for a in range(len(operand))
-    ]
 
 
 def _mixed(rank: int, *axes: int) -> list[Component]:
@@ -183,7 +171,7 @@ def _cumulative_exprs(eqn: JaxprEqn, operand: Shape, shape: Shape) -> list[Compo
 
 
 def _reduction(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
-    return _structural(_reduce_exprs)(eqn, args, p) * len(eqn.outvars)
+    return _structural(_without("axes"))(eqn, args, p) * len(eqn.outvars)
 
 
 def _sort(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
@@ -269,7 +257,7 @@ def _dynamic_slice(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
 def _dynamic_update_slice(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     shape = shape_of(eqn)
     operand, update, starts = args[0], args[1], args[2:]
-    maps = [moved(operand, _aligned(operand.shape, shape), shape)] + [moved(s, [], shape) for s in starts]
+    maps = [moved(operand, aligned(operand.shape, shape), shape)] + [moved(s, [], shape) for s in starts]
     exprs: list[Component] = []
     window = list(full_window(shape))
     for a, s in enumerate(starts):
@@ -342,7 +330,7 @@ def _scatter(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
     operand, indices, updates = args
     dims = eqn.params["dimension_numbers"]
     rank = len(shape)
-    maps = [moved(operand, _aligned(operand.shape, shape), shape)]
+    maps = [moved(operand, aligned(operand.shape, shape), shape)]
     kept = [
         d for d in range(rank) if d not in dims.inserted_window_dims and d not in dims.operand_batching_dims
     ]
@@ -435,7 +423,7 @@ def default_rule(eqn: JaxprEqn, args: list[Arg], p: Provenance) -> list[Arg]:
 MOVED: dict[str, Callable[[JaxprEqn, Shape, Shape], list[Component]]] = {
     "broadcast_in_dim": _broadcast_exprs,
     "transpose": _transpose_exprs,
-    "squeeze": _squeeze_exprs,
+    "squeeze": _without("dimensions"),
     "reshape": _reshape_exprs,
     "rev": _rev_exprs,
     "slice": _slice_exprs,

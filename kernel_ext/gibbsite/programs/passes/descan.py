@@ -28,6 +28,7 @@ from gibbsite.programs.jaxpr.compat import (
     scan_inputs,
 )
 from gibbsite.programs.jaxpr.primitives import ADDS, JOINS, SCANS, SLICES, of_kind
+from gibbsite.programs.jaxpr.walker import made_by
 from gibbsite.programs.passes.replaced import traced
 
 _INVARIANT, _COUNTER, _SEQUENCE, _WINDOW = "invariant", "counter", "sequence", "window"
@@ -64,7 +65,7 @@ class _Pushed:
 
 def _pushed(body: Jaxpr, carry_in: Any, carry_out: Any) -> _Pushed | None:
     """How `carry_out` is `carry_in` pushed along by something else, else None."""
-    made = {v: eqn for eqn in body.eqns for v in eqn.outvars}
+    made = made_by(body)
     eqn = None if isinstance(carry_out, Literal) else made.get(carry_out)
     if eqn is None or not of_kind(eqn, JOINS) or len(eqn.invars) != 2 or "dimension" not in eqn.params:
         return None

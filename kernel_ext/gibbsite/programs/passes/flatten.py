@@ -19,6 +19,7 @@ from gibbsite.programs.jaxpr.compat import (
 )
 from gibbsite.programs.jaxpr.source_line import equation_line
 from gibbsite.programs.jaxpr.values import Values
+from gibbsite.programs.jaxpr.walker import behind
 from gibbsite.programs.passes.local import LOCAL, Local
 from gibbsite.programs.passes.replaced import jaxpr_of_parts, live
 
@@ -110,17 +111,8 @@ class Builder:
 
     def free(self, atom: Any) -> bool:
         """Whether an atom is made of data and constants alone."""
-        stack, seen = [atom], set()
-        while stack:
-            var = stack.pop()
-            if isinstance(var, Literal) or var in seen or var in self._data:
-                continue
-            seen.add(var)
-            if var in self._made:
-                stack += self._made[var].invars
-            elif var not in self.constants:
-                return False
-        return True
+        found = behind(self._made, [atom], ends=self._data.__contains__)
+        return all(v in self._data or v in self._made or v in self.constants for v in found)
 
 
 def _value_key(eqn: JaxprEqn) -> Any:
@@ -131,7 +123,11 @@ def _value_key(eqn: JaxprEqn) -> Any:
         (repr(a.val), str(a.aval.dtype), a.aval.shape) if isinstance(a, Literal) else a for a in eqn.invars
     )
     params = tuple(sorted((k, v) for k, v in eqn.params.items()))
-    key = (eqn.primitive, params, atoms, tuple(v.aval for v in eqn.outvars))
+    return hashable((eqn.primitive, params, atoms, tuple(v.aval for v in eqn.outvars)))
+
+
+def hashable(key: Any) -> Any:
+    """The key itself, or None where it has no hash."""
     try:
         hash(key)
     except TypeError:

@@ -29,7 +29,7 @@ from gibbsite.programs.jaxpr.compat import (
     shape_of,
 )
 from gibbsite.programs.jaxpr.primitives import JOINS, SLICES, of_kind
-from gibbsite.programs.passes.flatten import Builder
+from gibbsite.programs.passes.flatten import Builder, hashable
 from gibbsite.programs.passes.replaced import traced
 
 Ref = tuple[int, int, int]
@@ -51,12 +51,7 @@ class _Kind:
 
 def _params_key(eqn: JaxprEqn, sliding: bool) -> Any:
     skipped = ("start_indices", "limit_indices") if sliding else ()
-    params = tuple(sorted((k, v) for k, v in eqn.params.items() if k not in skipped))
-    try:
-        hash(params)
-    except TypeError:
-        return None
-    return params
+    return hashable(tuple(sorted((k, v) for k, v in eqn.params.items() if k not in skipped)))
 
 
 class Reroll:
