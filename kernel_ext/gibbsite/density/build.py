@@ -32,6 +32,7 @@ from gibbsite.density.model.collect import (
     support_indicators,
     weights_of,
 )
+from gibbsite.density.model.sites import Site
 from gibbsite.density.model.tails import of_counts
 from gibbsite.density.passes.pipeline import analysable
 from gibbsite.density.passes.program import Program
@@ -40,7 +41,7 @@ from gibbsite.explain.latent import picked_from_a_list, told_latent
 from gibbsite.explain.spot import spot_of
 from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.programs.jaxpr.compat import ClosedJaxpr, duplicated
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, duplicated, wants_number
 from gibbsite.programs.jaxpr.source_line import user_line_of_exception
 
 inputs = later("gibbsite.inputs.live")
@@ -65,7 +66,7 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
             break
         except (GibbsiteError, ValueError, *TRACER_ERRORS) as error:
             cause = _behind(error)
-            if not (isinstance(cause, _DYNAMIC) or _is_unknown_slice(cause) or _wants_numpy(cause)):
+            if not (isinstance(cause, _DYNAMIC) or wants_number(cause) or _wants_numpy(cause)):
                 raise
             # NumPy or Python may have met data, not a latent (`int(x.max())`): as given, they are concrete
             needed = _needed_values(fn, arguments, cause)
@@ -133,7 +134,8 @@ def _needed_values(fn: Callable, arguments: Arguments, cause: BaseException) -> 
         jax.eval_shape(run, arrays)
     except (GibbsiteError, IndexError, *_DYNAMIC) as error:
         cause = _behind(error)
-        if _is_unknown_slice(cause):  # JAX names no array, but bounds are whole numbers
+        # of a slice JAX names no array, but bounds are whole numbers
+        if isinstance(cause, IndexError) and wants_number(cause):
             return frozenset(i for i in everything if arguments.arrays[i].dtype.kind in "iu") or everything
         return frozenset(int(i) for i in _ARRAY.findall(str(cause))) & everything or everything
     return everything
@@ -145,21 +147,14 @@ def _behind(error: BaseException) -> BaseException:
     return error.__cause__ if told else error  # type: ignore[return-value]
 
 
-def _is_unknown_slice(error: BaseException) -> bool:
-    """Whether the bounds of a slice are traced, of which JAX tells by an exception of Python's."""
-    return isinstance(error, IndexError) and "Slice entries must be static" in str(error)
-
-
 def _wants_numpy(error: BaseException) -> bool:
     """Whether `numpyro.distributions.CAR(…, is_sparse=True)` was given its adjacency as an array of JAX."""
     return isinstance(error, ValueError) and "adj_matrix needs to be a numpy array" in str(error)
 
 
 def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts, counts: bool = False) -> Any:
-    values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in facts.sites.items() if s.latent}
-    arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
     try:
-        return _trace(fn, arguments, values, arrays, counts)
+        return _trace(fn, arguments, facts.sites, counts)
     except TRACER_ERRORS:
         raise
     except Exception:
@@ -170,10 +165,8 @@ def _traced(fn: Callable, arguments: Arguments, facts: ModelFacts, counts: bool 
 def traced_again(fn: Callable, density: Density) -> Any:
     """The program of the model `fn` as JAX traces it now, with the arguments that `density` has; None where
     it cannot be traced any more."""
-    values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in density.sites.items() if s.latent}
-    arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in density.arguments.arrays]
     try:
-        return _trace(fn, density.arguments, values, arrays, False)[0]
+        return _trace(fn, density.arguments, density.sites, False)[0]
     except (GibbsiteError, ValueError, TypeError, LookupError, AttributeError, NameError, ArithmeticError):
         return None
 
@@ -201,11 +194,11 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
     except TRACER_ERRORS as error:
         raise told_latent(spot_of(error)) from error
     except IndexError as error:
-        if _is_unknown_slice(error):
+        if wants_number(error):
             raise told_latent(spot_of(error)) from error
         raise
     except TypeError as error:
-        if "concrete values" in str(error):  # what JAX says of a traced number in a shape
+        if wants_number(error):
             raise told_latent(spot_of(error)) from error
         if "integer scalar arrays can be converted" in str(error):
             if (picked := picked_from_a_list(spot_of(error))) is not None:
@@ -252,47 +245,40 @@ def _place(error: BaseException) -> tuple[str, int] | None:
     return None if spot is None else (spot.file, spot.line)
 
 
-def _trace(
-    fn: Callable, arguments: Arguments, values: Mapping[str, Any], arrays: list[Any], counts: bool
-) -> Any:
+def _trace(fn: Callable, arguments: Arguments, known: Mapping[str, Site], counts: bool) -> Any:
+    values = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in known.items() if s.latent}
+    arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments.arrays]
     found: list[ModelFacts] = []
 
     def density(latents: dict[str, Any], data: list[Any]) -> dict[str, Any]:
         args, kwargs = arguments.rebuild(data)
         trace, lines = run_model(fn, args, kwargs, latents)
         found.append(facts_of(trace, lines))
+        sites, samples = found[0].sites, {n: m for n, m in trace.items() if m["type"] == "sample"}
+        discrete = {n for n, s in sites.items() if n in values and s.discrete}
         return {
             "log_prob": log_probs(trace, lines, counts),
             "inside": support_indicators(trace),
             "deterministic": {n: m["value"] for n, m in trace.items() if m["type"] == "deterministic"},
-            "observed": {
-                n: m["value"]
-                for n, m in trace.items()
-                if m["type"] == "sample" and m["is_observed"] and n in found[0].sites
-            },
+            "observed": {n: m["value"] for n, m in samples.items() if m["is_observed"] and n in sites},
             "bounds": {
                 n: list(b)
-                for n, m in trace.items()
-                if n in values and found[0].sites[n].discrete and (b := integer_bounds(m["fn"])) is not None
+                for n, m in samples.items()
+                if n in discrete and (b := integer_bounds(m["fn"])) is not None
             },
             "supports": {
-                n: bounds
-                for n, m in trace.items()
-                if n in found[0].sites
-                and not (n in values and found[0].sites[n].discrete)
-                and m["type"] == "sample"
-                and (bounds := computed_bounds(m["fn"].support)) is not None
+                n: b
+                for n, m in samples.items()
+                if n in sites and n not in discrete and (b := computed_bounds(m["fn"].support)) is not None
             },
             "ends": {
-                n: ends_inside(base)
-                for n, m in trace.items()
-                if m["type"] == "sample" and bounds_inside(base := base_distribution(m["fn"]))
+                n: ends_inside(b)
+                for n, m in samples.items()
+                if bounds_inside(b := base_distribution(m["fn"]))
             },
-            "weights": {n: weights_of(m) for n, m in trace.items() if m["type"] == "sample"},
+            "weights": {n: weights_of(m) for n, m in samples.items()},
             "parameters": {
-                n: {name: p.value for name, p in parameters_of(m["fn"]).items()}
-                for n, m in trace.items()
-                if m["type"] == "sample"
+                n: {name: p.value for name, p in parameters_of(m["fn"]).items()} for n, m in samples.items()
             },
         }
 

@@ -77,6 +77,11 @@ class Density:
         """Names of the latent sites, in program order."""
         return tuple(self.latent_vars)
 
+    @property
+    def latent_shapes(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """The shapes and dtypes of the latents, as `jax.eval_shape` takes them."""
+        return {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in self.sites.items() if s.latent}
+
     def site(self, name: str) -> Site:
         """The site of that name; raises `UnknownNameError` with the nearest one."""
         if name not in self.sites:
@@ -193,20 +198,18 @@ class Density:
         """Log density of data and of factors at `state`, without that of latents: a scalar."""
         return self._summed(self.state_values(state), self.arguments.arrays)[1]
 
+    def computed(self, latents: Mapping[str, Any], data: Any) -> Mapping[str, Mapping[str, Any]]:
+        """What `outputs` names, at complete latent values and explicit data arrays."""
+        out = jaxpr_as_fun(self.closed)(*[latents[n] for n in sorted(self.latent_vars)], *data)
+        return jax.tree.unflatten(jax.tree.structure(self.outputs), out)
+
     def _summed(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         return self._sums()(dict(latents), tuple(data))
 
     @once
     def _sums(self) -> Any:
-        names, leaves, fn = (
-            sorted(self.latent_vars),
-            jax.tree.structure(self.outputs),
-            jaxpr_as_fun(self.closed),
-        )
-
         def total(latents: Mapping[str, Any], data: Any) -> Any:
-            out = fn(*[latents[n] for n in names], *data)
-            found = jax.tree.unflatten(leaves, out)
+            found = self.computed(latents, data)
             inside = all_inside(found["inside"])
             sums = {n: jnp.sum(v) for n, v in found["log_prob"].items()}
             seen = sum((v for n, v in sums.items() if n not in latents), start=jnp.zeros(()))

@@ -94,7 +94,9 @@ def _told(trace: Mapping[str, Any], wanted: list[tuple[str, str]]) -> dict[Any, 
     inside = {
         n: jnp.all(site["fn"].support(site["value"]))
         for n, site in trace.items()
-        if site["type"] == "sample" and site["is_observed"] and _moves(site["fn"].support)
+        if site["type"] == "sample"
+        and site["is_observed"]
+        and computed_bounds(site["fn"].support) is not None
     }
     for site, name in wanted:
         value, _, constraint = parameters_of(trace[site]["fn"])[name]
@@ -107,11 +109,6 @@ def _told(trace: Mapping[str, Any], wanted: list[tuple[str, str]]) -> dict[Any, 
         others = jnp.all(jnp.asarray([ok for n, ok in inside.items() if n != site], bool))
         out[site, name] = jnp.mean(wrong), first, events[first], jnp.asarray(wrong.shape, int), others
     return out
-
-
-def _moves(support: Any) -> bool:
-    """Whether a support has bounds that are computed, such as a count's."""
-    return computed_bounds(support) is not None
 
 
 _RADII = (2.0, 2.0, 6.0, 20.0)

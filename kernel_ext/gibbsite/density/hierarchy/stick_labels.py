@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.exchangeability import Exchange, Unchanged, labelled, whole
+from gibbsite.ground.once import once
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,9 @@ class StickLabels:
         return out
 
 
+@once
 def stick_labels(density: Density) -> StickLabels | None:
     """The labels of a model whose order only sticks tell; None where there are none."""
-    if "stick labels" not in density.cache:
-        density.cache["stick labels"] = _stick_labels(density)
-    return density.cache["stick labels"]
-
-
-def _stick_labels(density: Density) -> StickLabels | None:
     unchanged: Unchanged | None = None
     for name in density.latents:
         shape = density.sites[name].shape

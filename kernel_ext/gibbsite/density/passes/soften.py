@@ -73,8 +73,7 @@ def _soft(log_prob: Any, penalty: Any) -> Any:
 def impossibilities(density: "Density", latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
     """Per site or factor, how many elements of its log probability are not finite, or of its value are
     outside a support that moves; pure in complete latent values and data arrays."""
-    fn, tree = jaxpr_as_fun(density.closed), jax.tree.structure(density.outputs)
-    out = jax.tree.unflatten(tree, fn(*[latents[n] for n in sorted(density.latent_vars)], *data))
+    out = density.computed(latents, data)
     found = {n: jnp.sum(~jnp.isfinite(v), dtype=jnp.int32) for n, v in out["log_prob"].items()}
     for n, v in out[_INSIDE].items():
         found[n] = found.get(n, 0) + jnp.sum(v != 0, dtype=jnp.int32)

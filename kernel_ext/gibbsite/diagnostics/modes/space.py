@@ -15,7 +15,6 @@ from gibbsite.density.model.bounds import all_inside
 from gibbsite.elimination import Marginal, joint_marginal
 from gibbsite.ground.lazy_import import later
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.jaxpr.compat import jaxpr_as_fun
 from gibbsite.programs.passes.for_cpu import jitted
 
 optimize = later("scipy.optimize")
@@ -174,9 +173,7 @@ class Space:
             return jnp.stack([whole + moved, jnp.zeros(())])
         for name in density.latent_vars.keys() - values.keys():
             values[name] = jnp.zeros(density.sites[name].shape, density.sites[name].dtype)
-        names = sorted(density.latent_vars)
-        out = jaxpr_as_fun(density.closed)(*[values[n] for n in names], *data)
-        found = jax.tree.unflatten(jax.tree.structure(density.outputs), out)
+        found = density.computed(values, data)
         inside = all_inside({n: v for n, v in found["inside"].items() if n not in self.absent})
         sums = {n: jnp.sum(v) for n, v in found["log_prob"].items() if n not in self.absent}
         if whole is not None:  # what the data say, whichever values of what is summed out they say it with

@@ -29,6 +29,7 @@ from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.density.known_elements import observed_values
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.ground.once import once
 from gibbsite.kernels.nuts.report import to_be_learnt
 from gibbsite.plans.candidates.alone import stepped
 from gibbsite.plans.candidates.limits import (
@@ -90,14 +91,9 @@ class Tie:
         return f"{self.site} and {', '.join(self.given)} hold each other in {self.where}"
 
 
+@once
 def ties_of(density: Density) -> tuple[Tie, ...]:
-    """The ties of the continuous latents of a density, in program order; once per density."""
-    if "ties" not in density.cache:
-        density.cache["ties"] = _ties_of(density)
-    return density.cache["ties"]
-
-
-def _ties_of(density: Density) -> tuple[Tie, ...]:
+    """The ties of the continuous latents of a density, in program order."""
     found: dict[tuple[str, tuple[str, ...], str], Tie] = {}
     near_of: dict[str, dict[str, None]] = {}
     decided: dict[str, dict[str, None]] = {}

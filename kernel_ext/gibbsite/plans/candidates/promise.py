@@ -336,9 +336,7 @@ class Promises:
 
     def _exact(self, update: Update) -> Counted:
         sweep = Sweep(self.facts, [update])
-        sites = self.facts.density.sites
-        state = {n: jax.ShapeDtypeStruct(s.shape, s.dtype) for n, s in sites.items() if s.latent}
-        return counted(sweep, jax.random.key(0), state, self.facts.inputs)
+        return counted(sweep, jax.random.key(0), self.facts.density.latent_shapes, self.facts.inputs)
 
     def _density(self, of: Callable[..., Any]) -> Counted:
         moved, fixed, data = self._arguments()
