@@ -35,7 +35,7 @@ class Reading:
 
     def __str__(self) -> str:
         where = f"of {self.term.origin}, shape {list(self.term.shape)}"
-        because = f", because of {_joined(self.because)}" if self.because else ""
+        because = f", because of {' and '.join(map(str, self.because))}" if self.because else ""
         return f"in the term {where}: {self.what}{because}"
 
 
@@ -56,10 +56,6 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-
-def _joined(found: tuple[Widening, ...]) -> str:
-    return " and ".join(map(str, found))
 
 
 def explain(density: "Density", site: str | None = None) -> Explanation:

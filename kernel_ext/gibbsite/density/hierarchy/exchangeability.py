@@ -98,7 +98,9 @@ def ways(density: Density, order: Sequence[int]) -> Iterator[Exchange]:
 def labelled(density: Density, k: int) -> Iterator[tuple[Any, Any, frozenset[str]]]:
     """What may bear the labels of k components: axes by site, families, and discrete sites."""
     sites = {n: density.sites[n] for n in density.latents}
-    labels = frozenset(n for n, s in sites.items() if s.discrete and _ends(s) == (0, k - 1))
+    labels = frozenset(
+        n for n, s in sites.items() if s.discrete and range_of_support(s.support) == (0, k - 1)
+    )
     every = {n: component_axes(density, n, k) for n in sites}
     choices = [every]
     if any(len(a) > 1 for a in every.values()):  # the other one may be something else of that length
@@ -160,11 +162,6 @@ def whole(density: Density, name: str) -> float | None:
     if any(e is None or is_traced(e) or np.ndim(e) for e in ends):
         return None
     return 1.0 if (float(ends[0]), float(ends[1])) == (0.0, 1.0) else None  # type: ignore[arg-type]
-
-
-def _ends(site: Site) -> tuple[float, float]:
-    low, high = range_of_support(site.support)
-    return float(low), float(high)
 
 
 class Unchanged:

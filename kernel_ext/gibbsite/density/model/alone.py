@@ -173,7 +173,7 @@ class HandlersAlone:
             )
 
     def _foreign(self) -> list[Any]:
-        if self._stacks is not None and self._depth and self._owned():
+        if self._depth and self._owned():
             return []  # inside one of our own passes
         stack = getattr(primitives, _NAME)
         theirs = stack.before if isinstance(stack, _Stacks) else stack

@@ -149,9 +149,7 @@ def _beta_binomial(d: Any, value: Any) -> Any:
 
 
 def _beta_negative_binomial(d: Any, value: Any) -> Any:
-    k, n = jnp.broadcast_arrays(
-        jnp.asarray(value, jnp.result_type(float)), jnp.asarray(d.n, jnp.result_type(float))
-    )
+    k, n = (jnp.asarray(x, jnp.result_type(float)) for x in (value, d.n))
     a, b, k, n = jnp.broadcast_arrays(d.concentration1, d.concentration0, k, n)
     return _ways(n, k) + _ratio([a, b], [k, n])
 

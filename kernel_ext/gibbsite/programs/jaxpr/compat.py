@@ -217,8 +217,7 @@ def make_jaxpr_like(
 def bind_equation(eqn: JaxprEqn, operands: Sequence[Any], **changed: Any) -> list[Any]:
     """Apply the primitive of `eqn` to other operands, some parameters changed; always a list of results."""
     with eqn.ctx.manager:
-        out = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params({**eqn.params, **changed}))
-    return list(out) if eqn.primitive.multiple_results else [out]
+        return bind_primitive(eqn.primitive, operands, {**eqn.params, **changed})
 
 
 def equation_frames(eqn: JaxprEqn) -> list[tuple[str, int]]:

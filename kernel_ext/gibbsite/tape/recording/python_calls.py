@@ -191,13 +191,14 @@ def needs_value() -> bool:
     return only_jax or inner in _QUESTIONS
 
 
-def arguments_of(frame: FrameType | None) -> list[tuple[str, Any]]:
-    """Names and values of what the running function of a frame was called with."""
+def arguments_of(frame: FrameType | None, rest: bool = False) -> list[tuple[str, Any]]:
+    """Names and values of what the running function of a frame was called with; with the `rest`, its
+    `*args`."""
     if frame is None:
         return []
     code, values = frame.f_code, frame.f_locals
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return [(n, values[n]) for n in names if n in values]
+    count = code.co_argcount + code.co_kwonlyargcount + (rest and bool(code.co_flags & inspect.CO_VARARGS))
+    return [(n, values[n]) for n in code.co_varnames[:count] if n in values]
 
 
 def constants_of(frame: FrameType | None) -> list[jax.Array]:
@@ -206,11 +207,7 @@ def constants_of(frame: FrameType | None) -> list[jax.Array]:
 
 
 def _given(frame: FrameType | None) -> list[Any]:
-    if frame is None:
-        return []
-    code, values = frame.f_code, frame.f_locals
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
-    given = [values[n] for n in code.co_varnames[:count] if n in values]
+    given = [value for _, value in arguments_of(frame, rest=True)]
     return list(map(innermost, jax.tree.leaves(given)))
 
 
