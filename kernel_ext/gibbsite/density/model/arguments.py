@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import jax
@@ -11,7 +12,6 @@ import numpy as np
 
 from gibbsite.errors import DataError
 from gibbsite.inputs.column import as_column
-from gibbsite.inputs.reading import codes_of, held
 from gibbsite.inputs.tables import check_range
 from gibbsite.programs.jaxpr.compat import is_traced
 
@@ -166,7 +166,16 @@ def _names(fn: Any) -> Iterator[tuple[str, Any]]:
     arguments = code.co_varnames[: code.co_argcount]
     yield from zip(reversed(arguments), reversed(fn.__defaults__ or ()), strict=False)
     yield from (fn.__kwdefaults__ or {}).items()
-    yield from zip(code.co_freevars, map(held, fn.__closure__ or ()), strict=False)
-    for name in sorted({n for c in codes_of(code) for n in c.co_names}):
+    for name, cell in zip(code.co_freevars, fn.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not yet assigned
+            continue
+    for name in sorted(_globals(code)):
         if name in fn.__globals__:
             yield name, fn.__globals__[name]
+
+
+def _globals(code: CodeType) -> set[str]:
+    inner = [_globals(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return set(code.co_names).union(*inner)
