@@ -145,10 +145,8 @@ class Density:
 
     def on_shapes(self, fn: Callable[[Any, Any], Any]) -> Any:
         """The shapes of `fn(latents, data)`, which is traced and not run."""
-        sites = self.sites
-        latents = {n: jax.ShapeDtypeStruct(sites[n].shape, sites[n].dtype) for n in self.latents}
         with staged():
-            return jax.eval_shape(fn, latents, tuple(self.arguments.arrays))
+            return jax.eval_shape(fn, self.latent_shapes, tuple(self.arguments.arrays))
 
     def state_values(self, state: Mapping[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
         """The latent values in `state`, as arrays of the sites' shapes and dtypes.
