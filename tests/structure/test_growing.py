@@ -56,6 +56,38 @@ def test_a_geometric_recursion(run):
     assert run.verdict.ok, run.verdict
 
 
+def test_repeats_within_structures():
+    """A repeat of a kernel that learns is taken to other values, and what it has learnt with it."""
+    run = gibbsite.model(tails, X).sample(
+        schedule="Structure flip > 2 x NUTS mu", draws=400, warmup=50, chains=2, seed=3
+    )
+    n = np.arange(60)
+    exact = 0.65 * 0.35**n * stats.norm(n, np.hypot(0.5, 0.6)).pdf(X)
+    row = run.summary().loc["mu"]
+    mean = (exact / exact.sum()) @ (X - n) * 0.25 / (0.25 + 0.36)
+    assert abs(row["mean"] - mean) < 4 * row["mcse_mean"]
+
+
+def test_all_chains_get_room_for_a_site_that_becomes_known():
+    def switched(x):
+        mu = sample("mu", dist.Normal())
+        shift = sample("shift", dist.Normal()) if sample("on", dist.Bernoulli(0.5)) else 0.0
+        sample("x", dist.Normal(mu + shift, 0.6), obs=x)
+
+    structured = gibbsite.model(switched, X).structured
+    off, on = (structured.way_of({"on": i}) for i in range(2))
+    fewer, more = structured.plan([off], None).kernel, structured.plan([off, on], None).kernel
+    before, expected = fewer.template(3), more.template(3)
+    assert "shift" in expected.z.keys() - before.z.keys()
+    wide = more.widened(
+        before._replace(index=np.zeros(3), z={n: np.ones(v.shape) for n, v in before.z.items()})
+    )
+    assert {n: (v.shape, v.dtype) for n, v in wide.z.items()} == {
+        n: (v.shape, v.dtype) for n, v in expected.z.items()
+    }
+    assert (wide.z["mu"] == 1).all() and not wide.z["shift"].any()
+
+
 @pytest.mark.slow
 def test_what_is_known_at_the_beginning_changes_no_draw(run, tmp_path):
     known = [{f"flip[{i}]": int(i == n) for i in range(n + 1)} for n in (2, 1)]

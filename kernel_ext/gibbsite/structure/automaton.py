@@ -139,7 +139,9 @@ class Automaton:
     def widened(self, state: ChainState) -> ChainState:
         """The state of some chains, leading axis chain, of an automaton that knew less, with room for what
         this one knows."""
-        return state._replace(z={n: with_room(state.z.get(n), r, 1) for n, r in self.latents.items()})
+        z = {n: state.z.get(n, [None] * len(state.index)) for n in self.latents}
+        wide = {n: np.stack([with_room(v, self.latents[n]) for v in chains]) for n, chains in z.items()}
+        return state._replace(z=wide)
 
     # what engines ask of a kernel
 
@@ -148,15 +150,14 @@ class Automaton:
         return ()
 
 
-def with_room(values: Any, room: Room, leading: int = 0) -> np.ndarray:
-    """Values in the corner of an array of zeros as large as `room`, or as much of them as that holds, behind
-    `leading` axes that stay; zeros alone where there are none."""
-    old = np.zeros((1,) * leading + (0,) * len(room.shape)) if values is None else np.asarray(values)
-    new = np.zeros((*old.shape[:leading], *room.shape), room.dtype)
-    cut = (slice(None),) * leading + tuple(
-        slice(min(a, b)) for a, b in zip(old.shape[leading:], room.shape, strict=True)
-    )
-    new[cut] = old[cut]
+def with_room(values: Any, room: Room) -> np.ndarray:
+    """Values in the corner of an array of zeros as large as `room`, or as much of them as that holds; zeros
+    alone where there are none."""
+    new = np.zeros(room.shape, room.dtype)
+    if values is not None:
+        old = np.asarray(values)
+        cut = tuple(slice(min(a, b)) for a, b in zip(old.shape, room.shape, strict=True))
+        new[cut] = old[cut]
     return new
 
 
@@ -185,10 +186,6 @@ class Loop:
             **z,
             **{n: z[n].at[tuple(map(slice, v.shape))].set(v.astype(z[n].dtype)) for n, v in values.items()},
         }
-
-    def blank(self) -> Values:
-        """Room without values."""
-        return {n: np.zeros(r.shape, r.dtype) for n, r in self.latents.items()}
 
     # what is known of pairs of structures
 

@@ -11,8 +11,8 @@ from numpyro.infer.gibbs import GibbsState, with_conditioning
 from numpyro.infer.util import unconstrain_fn
 
 from gibbsite.kernels.blocks.eliminated import Eliminated
-from gibbsite.kernels.composite import Repeat
-from gibbsite.kernels.interleaved import Interleaved
+from gibbsite.kernels.composite import Around, Repeat
+from gibbsite.kernels.interleaved import Interleaved, put
 from gibbsite.kernels.nuts.block import LearntNUTS
 
 WARMUP = 400
@@ -22,10 +22,8 @@ so, and one chain of a structure that is left again and again needs no finer tun
 
 def learns(kernel: Any) -> bool:
     """Whether a kernel, or one inside of it, learns in warm-up."""
-    if isinstance(kernel, Repeat):
-        return learns(kernel.kernel)
-    if isinstance(kernel, Eliminated):
-        return learns(kernel.inner)
+    if isinstance(kernel, Around):
+        return learns(kernel._inner)
     if isinstance(kernel, Interleaved):
         return any(learns(k) for k, _ in kernel.parts)
     return hasattr(kernel, "window_ends") or hasattr(kernel, "init_tuning")
@@ -33,20 +31,14 @@ def learns(kernel: Any) -> bool:
 
 def frozen(kernel: Any) -> Any:
     """A copy of a kernel that has learnt, without the code that learns."""
+    found: Any = copy.copy(kernel)
     if isinstance(kernel, LearntNUTS):
-        found = copy.copy(kernel)
         found._adapt_step_size, found._ends = False, ()
-        return found
-    if isinstance(kernel, Eliminated | Repeat):
-        found: Any = copy.copy(kernel)
-        name = "_inner" if isinstance(kernel, Eliminated) else "_kernel"
-        setattr(found, name, frozen(getattr(kernel, name)))
-        return found
-    if isinstance(kernel, Interleaved):
-        found = copy.copy(kernel)
+    elif isinstance(kernel, Around):
+        found._inner = frozen(kernel._inner)
+    elif isinstance(kernel, Interleaved):
         found._parts = [(frozen(k), names) for k, names in kernel.parts]
-        return found
-    return kernel
+    return found
 
 
 def _keyed(state: Any, key: Any) -> Any:
@@ -76,9 +68,7 @@ def placed(kernel: Any, before: Any, key: Any, values: Mapping[str, Any], kwargs
     own = {n: values[n] for n in getattr(before, kernel.sample_field)}
     if isinstance(kernel, HMC):
         own = unconstrain_fn(kernel.model, (), dict(kwargs), own)
-    if isinstance(kernel, LearntNUTS):
-        return kernel.moved_to(state, own, (), kwargs)
-    return kernel.refresh(state._replace(**{kernel.sample_field: own}), (), dict(kwargs))
+    return put(kernel, state, own, (), dict(kwargs))
 
 
 def placed_all(
