@@ -75,30 +75,38 @@ def step_info(accept_prob: Any = 1.0, evaluations: Any = 1, step_size: Any = jnp
     )
 
 
-class SiteKernel(MCMCKernel):
-    """A pure update of some latent sites of a NumPyro model given the others, in constrained space.
-
-    Abstract: subclasses define `step`, and where needed `check` and `init_tuning`. Nothing is cached between
-    steps, so `refresh` is the identity and the kernel stays right when data or other sites change.
-    """
+class Constrained(MCMCKernel):
+    """A kernel on `_model` whose states hold constrained values by site as `z`. Nothing is cached between
+    steps, so `refresh` is the identity and the kernel stays right when data or other sites change."""
 
     sample_field: str = "z"  # type: ignore[assignment]
-
-    def __init__(self, model: Callable[..., Any]):
-        if not callable(model):
-            raise TypeError(f"{type(self).__name__} needs a NumPyro model, a callable; got {model!r}")
-        self._model = model
-        self._touched: frozenset[str] = frozenset()
+    _model: Callable[..., Any]
 
     @property
     def model(self) -> Callable[..., Any]:
         """The model, as given or as wrapped by a composite."""
         return self._model
 
-    @property
-    def default_fields(self) -> tuple[str, ...]:
-        """What `MCMC` collects."""
-        return ("z",)
+    def refresh(self, state: Any, model_args: Any, model_kwargs: Any) -> Any:
+        """Identity: nothing is cached."""
+        return state
+
+    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
+        """Identity: values are constrained."""
+        return identity
+
+
+class SiteKernel(Constrained):
+    """A pure update of some latent sites of a NumPyro model given the others, in constrained space.
+
+    Abstract: subclasses define `step`, and where needed `check` and `init_tuning`.
+    """
+
+    def __init__(self, model: Callable[..., Any]):
+        if not callable(model):
+            raise TypeError(f"{type(self).__name__} needs a NumPyro model, a callable; got {model!r}")
+        self._model = model
+        self._touched: frozenset[str] = frozenset()
 
     @abstractmethod
     def step(
@@ -170,10 +178,6 @@ class SiteKernel(MCMCKernel):
         mean = state.mean_accept_prob + (info.accept_prob - state.mean_accept_prob) / n
         return SiteState(z, tuning, info, mean, i, state.num_warmup, rng_key)
 
-    def refresh(self, state: SiteState, model_args: Any, model_kwargs: Any) -> SiteState:
-        """Identity: nothing is cached."""
-        return state
-
     @staticmethod
     def ending(states: SiteState, num_warmup: int) -> SiteState:
         """The states of all chains with a warm-up of so many steps."""
@@ -185,10 +189,6 @@ class SiteKernel(MCMCKernel):
         kernel._model = wrapper(self._model)
         kernel._touched = frozenset()
         return kernel
-
-    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
-        """Identity: values are constrained."""
-        return identity
 
     def postprocess_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
         """Adds the model's deterministic sites to the values."""

@@ -1,7 +1,8 @@
 """Repeats of a block, and composites that visit their blocks in order or at random."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -171,6 +172,21 @@ class SystematicScanGibbs(PoolingGibbs):
         return super()._sample_one(state, model_args, model_kwargs)._replace(rng_key=state.rng_key)
 
 
+def updated(
+    blocks: Sequence[tuple[Any, Any]], i: int, states: Any, model_args: Any, kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The states of all `blocks`, kernels with their sites, after the `i`-th was refreshed against the values
+    of the others and took a step."""
+    values: dict[str, Any] = {}
+    for j, (kernel, names) in enumerate(blocks):
+        if j != i:
+            here = kernel.get_constrain_fn(model_args, kwargs)(getattr(states[j], kernel.sample_field))
+            values.update({k: v for k, v in here.items() if k in names})
+    kernel, around = blocks[i][0], with_conditioning(kwargs, values)
+    moved = kernel.sample(kernel.refresh(states[i], model_args, around), model_args, around)
+    return (*states[:i], moved, *states[i + 1 :])
+
+
 class RandomScanGibbs(PoolingGibbs):
     """`numpyro.infer.Gibbs` that picks, each step, as many blocks as there are, with replacement.
 
@@ -189,28 +205,11 @@ class RandomScanGibbs(PoolingGibbs):
     ) -> GibbsState:
         kwargs = dict(model_kwargs or {})
         blocks = list(zip(self._kernels, self._sites, strict=True))
-
-        def siblings(states: Any, i: int) -> dict[str, Any]:
-            values: dict[str, Any] = {}
-            for j, (kernel, names) in enumerate(blocks):
-                if j != i:
-                    z = getattr(states[j], kernel.sample_field)  # type: ignore[call-overload]
-                    here = kernel.get_constrain_fn(model_args, kwargs)(z)
-                    values.update({k: v for k, v in here.items() if k in names})
-            return with_conditioning(kwargs, values)
-
-        def visit(i: int) -> Callable[[Any], Any]:
-            def run(states: Any) -> Any:
-                kwargs_i = siblings(states, i)
-                fresh = blocks[i][0].refresh(states[i], model_args, kwargs_i)
-                moved = blocks[i][0].sample(fresh, model_args, kwargs_i)
-                return (*states[:i], moved, *states[i + 1 :])
-
-            return run
-
         rng_key, key = random.split(state.rng_key)
         picks = random.randint(key, (len(blocks),), 0, len(blocks))
-        branches = [visit(i) for i in range(len(blocks))]
+        branches = [
+            partial(updated, blocks, i, model_args=model_args, kwargs=kwargs) for i in range(len(blocks))
+        ]
         states, _ = lax.scan(
             lambda s, i: (lax.switch(i, branches, s), None), tuple(state.block_states), picks
         )

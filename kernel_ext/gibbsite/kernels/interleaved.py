@@ -15,9 +15,9 @@ from numpyro.infer import HMC
 from numpyro.infer.gibbs import conditioned, prototype_trace, with_conditioning
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import unconstrain_fn
-from numpyro.util import identity
 
 from gibbsite.errors import ScheduleError
+from gibbsite.kernels.base import Constrained
 from gibbsite.kernels.composite import ends_early
 from gibbsite.kernels.nuts.block import LearntNUTS
 
@@ -46,14 +46,12 @@ class InterleavedState(NamedTuple):
         return _TOLD[name](found)
 
 
-class Interleaved(MCMCKernel):
+class Interleaved(Constrained):
     """`parts`, pairs of a kernel and the names of the sites that it updates, one after another in every step.
 
     All are built on `model`. A part's kernel is given the values of the other sites, and its own as the parts
     before it left them. Each adapts, and learns in windows, by itself.
     """
-
-    sample_field = "z"  # type: ignore[assignment]
 
     def __init__(self, model: Callable[..., Any], parts: Sequence[tuple[MCMCKernel, Sequence[str]]]):
         if not parts:
@@ -63,11 +61,6 @@ class Interleaved(MCMCKernel):
         self._parts: list[tuple[Any, tuple[str, ...]]] = [
             (k.wrap_model(conditioned), tuple(sites)) for k, sites in parts
         ]
-
-    @property
-    def model(self) -> Callable[..., Any]:
-        """The model that all parts update sites of."""
-        return self._model
 
     @property
     def parts(self) -> list[tuple[MCMCKernel, tuple[str, ...]]]:
@@ -141,10 +134,6 @@ class Interleaved(MCMCKernel):
             inner.append(put(kernel, own, given, model_args, around))
         return InterleavedState(here, tuple(inner))
 
-    def refresh(self, state: InterleavedState, model_args: Any, model_kwargs: Any) -> InterleavedState:
-        """Nothing: every part begins its step anew."""
-        return state
-
     def window_ends(self, num_warmup: int) -> tuple[int, ...]:
         """The ends of the windows of all parts that learn in windows."""
         learning = [k for k, _ in self._parts if hasattr(k, "window_ends")]
@@ -177,10 +166,6 @@ class Interleaved(MCMCKernel):
         kernel._model = wrapper(self._model)
         kernel._parts = [(k.wrap_model(wrapper), sites) for k, sites in self._parts]
         return kernel
-
-    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
-        """Values are constrained."""
-        return identity
 
 
 def put(kernel: Any, state: Any, here: Mapping[str, Any], args: Any, kwargs: Any) -> Any:

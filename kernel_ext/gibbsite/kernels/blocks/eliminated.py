@@ -17,11 +17,11 @@ from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import unconstrain_fn
-from numpyro.util import identity
 
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, Site
 from gibbsite.elimination import Marginal
+from gibbsite.kernels.base import Constrained
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.composite import Around
 from gibbsite.kernels.grouped import Flat
@@ -90,22 +90,15 @@ def _any_value(density: Density, name: str) -> Any:
     return site.support.feasible_like(np.zeros(site.shape, site.dtype))
 
 
-class Eliminated(Around):
+class Eliminated(Around, Constrained):
     """`inner`, a kernel on a `MarginalModel`, followed by an exact joint draw of the sites that are
     eliminated.
 
     `model` is the whole model, which the other blocks of a composite share.
     """
 
-    sample_field = "z"  # type: ignore[assignment]
-
     def __init__(self, model: Callable[..., Any], inner: MCMCKernel, marginal: Marginal):
         self._model, self._inner, self._marginal = model, inner, marginal
-
-    @property
-    def model(self) -> Callable[..., Any]:
-        """The whole model."""
-        return self._model
 
     @property
     def inner(self) -> MCMCKernel:
@@ -171,7 +164,3 @@ class Eliminated(Around):
         kernel = copy.copy(self)
         kernel._model, kernel._inner = wrapper(self._model), self._inner.wrap_model(wrapper)
         return kernel
-
-    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
-        """Values are constrained."""
-        return identity

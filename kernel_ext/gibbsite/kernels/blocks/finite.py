@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
-from numpyro.infer.mcmc import MCMCKernel
-from numpyro.util import identity
 
 from gibbsite.conditional import conditional_of
 from gibbsite.conditional.finite.window import window_draw
@@ -20,6 +18,7 @@ from gibbsite.density import Density, build_density
 from gibbsite.density.model.arguments import split_arguments
 from gibbsite.elimination import joint_marginal
 from gibbsite.errors import ScheduleError
+from gibbsite.kernels.base import Constrained
 
 INPUTS_KWARG = "_gibbsite_inputs"
 """Model keyword through which compiled runs pass data arrays as arguments."""
@@ -56,7 +55,7 @@ def _known(density: Density, values: Mapping[str, Any]) -> dict[str, Any]:
     return {n: v for n, v in packed.items() if n in density.latent_vars}
 
 
-class Exact(MCMCKernel):
+class Exact(Constrained):
     """One `Update` after another: what blocks of exact draws have in common. Abstract: `_found` gives the
     updates of a block's sites.
 
@@ -64,8 +63,6 @@ class Exact(MCMCKernel):
     is traced in `init`, from the arguments given there. Sites `s[0]`, …, `s[n-1]` of a Python loop that are
     all in one block are updated as one array.
     """
-
-    sample_field = "z"  # type: ignore[assignment]
 
     def __init__(self, model: Callable, density: Density | None = None):
         self._updates: list[Update] = []
@@ -77,11 +74,6 @@ class Exact(MCMCKernel):
     @abstractmethod
     def _found(self, density: Density) -> list[Update]:
         """The updates of the sites in `_units`, or `ScheduleError` with what stands in the way."""
-
-    @property
-    def model(self) -> Callable:
-        """The model function."""
-        return self._model
 
     def init(
         self, rng_key: Any, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any
@@ -131,10 +123,6 @@ class Exact(MCMCKernel):
             return FiniteGibbsState(z, key)
         return GaussianGibbsState(z, key, jnp.max(jnp.stack(rounding)).astype(state.rounding.dtype))
 
-    def refresh(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> State:
-        """Nothing is cached that depends on other sites."""
-        return state
-
     @staticmethod
     def ending(states: FiniteGibbsState, num_warmup: int) -> State:
         """Nothing is adapted: a warm-up may end at any step."""
@@ -146,10 +134,6 @@ class Exact(MCMCKernel):
         kernel._model = wrapper(self._model)
         kernel._updates = []
         return kernel
-
-    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable:
-        """Values are already constrained."""
-        return identity
 
 
 def conditionals(kernel: Exact, density: Density, kinds: tuple[str, ...]) -> dict[str, Any]:

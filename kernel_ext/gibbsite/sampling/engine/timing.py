@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from numpyro.infer.gibbs import with_conditioning
 
+from gibbsite.kernels.composite import updated
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.programs.passes.for_cpu import lowered_for_cpu
 
@@ -29,22 +29,9 @@ def block_program(kernel: Any, i: int) -> Any:
     and applied `n` times in all chains, the other blocks staying where they are."""
     blocks = list(zip(kernel._kernels, kernel._sites, strict=True))
 
-    def visit(states: Any, kwargs: Any) -> Any:
-        values: dict[str, Any] = {}
-        for j, (block, names) in enumerate(blocks):
-            if j != i:
-                here = block.get_constrain_fn((), kwargs)(getattr(states[j], block.sample_field))
-                values.update({k: v for k, v in here.items() if k in names})
-        conditioned = with_conditioning(kwargs, values)
-        fresh = blocks[i][0].refresh(states[i], (), conditioned)
-        return blocks[i][0].sample(fresh, (), conditioned)
-
-    def step(states: Any, kwargs: Any) -> Any:
-        moved = jax.vmap(lambda s: visit(s, kwargs), axis_name=AXIS)(states)
-        return (*states[:i], moved, *states[i + 1 :])
-
     def program(states: Any, kwargs: Any, n: Any) -> Any:
-        return jax.lax.fori_loop(0, n, lambda _, s: step(s, kwargs), tuple(states))[i]
+        step = jax.vmap(lambda s: updated(blocks, i, s, (), kwargs), axis_name=AXIS)
+        return jax.lax.fori_loop(0, n, lambda _, s: step(s), tuple(states))[i]
 
     return program
 
