@@ -39,7 +39,7 @@ from gibbsite.plans.candidates.limits import MOST_STEPPED
 from gibbsite.plans.schedule.decided import crossing_blocks
 from gibbsite.plans.schedule.deterministic import check_endless, joint_blocks
 from gibbsite.plans.schedule.parse import Spec, Update
-from gibbsite.plans.schedule.registry import Facts, apart, find_kernel, size
+from gibbsite.plans.schedule.registry import Facts, apart, find_kernel, refused, size
 
 
 def each_alone(facts: Facts) -> Spec:
@@ -91,11 +91,9 @@ def _bounding(facts: Facts, units: Mapping[str, tuple[str, ...]]) -> dict[str, s
         if len(members) > 1 or facts.sites[name].discrete or size(facts, members) > MOST_STEPPED:
             continue
         moved = [n for n in support_movers(density, name) if n in units and _endless(facts, units[n])]
-        if len(moved) == 1 and moved[0] not in out:
-            try:
-                marginal_of(density, moved)
-            except ModelError:
-                continue
+        if len(moved) != 1 or moved[0] in out:
+            continue
+        if refused(marginal_of, facts, moved, ModelError) is None:
             out[moved[0]] = name
     return out
 

@@ -8,13 +8,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gibbsite.conditional.dispatch import conditional_of
-from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.linear.choose import coupled, gaussian_blocks
 from gibbsite.conditional.linear.collapsed import collapsed_block, outer_site
 from gibbsite.conditional.linear.joint import is_gaussian, joint_gaussian
 from gibbsite.conditional.linear.polya_gamma import polya_gamma_block
 from gibbsite.conditional.reads.group import unit_of
-from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.density.hierarchy.stick_labels import stick_labels
 from gibbsite.elimination import eliminable, marginal_of
@@ -23,7 +21,7 @@ from gibbsite.plans.candidates.blocking import Tie, all_met, hardly_told, size_o
 from gibbsite.plans.candidates.limits import CLOSE, MOST_DENSE, WORTH
 from gibbsite.plans.schedule.deterministic import stuck_apart
 from gibbsite.plans.schedule.parse import Spec, Update
-from gibbsite.plans.schedule.registry import Facts, find_kernel
+from gibbsite.plans.schedule.registry import Facts, find_kernel, refused
 
 Rewrite = Callable[[Facts, Spec, Sequence[Tie]], Iterator[Spec]]
 
@@ -52,10 +50,12 @@ def augmented(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     drawn = [n for n in facts.sites if n in drawn and n in density.latent_vars]
     blocks = []
     linear = [
-        n for n in drawn if is_gaussian(facts.conditional(n)) or _derives(polya_gamma_block, facts, (n,))
+        n
+        for n in drawn
+        if is_gaussian(facts.conditional(n)) or refused(polya_gamma_block, facts, (n,)) is None
     ]
     for part in coupled(density, linear):
-        if _derives(polya_gamma_block, facts, part):
+        if refused(polya_gamma_block, facts, part) is None:
             blocks.append(part)
     if blocks:
         yield _gathered(base, {b[0]: Update("PolyaGamma", b) for b in blocks})
@@ -86,7 +86,7 @@ def switches_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterato
         ]
         inner = tuple(n for n in facts.sites if any(n in k.sites for k in near))
         block = (switch, *inner)
-        if inner and not taken & {*inner} and _derives(collapsed_block, facts, block):
+        if inner and not taken & {*inner} and refused(collapsed_block, facts, block) is None:
             blocks[switch] = Update("Collapsed", block)
             taken |= {*block}
     if blocks:
@@ -189,7 +189,7 @@ def integrated_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Sp
 def summed_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     """Gradients of what discrete sites decide, with these summed out: all of them, or those of which each
     element is by itself; or those without end."""
-    last, density = _gradients(base), facts.density
+    last = _gradients(base)
     if last is not None and last.eliminated:
         return
     gibbs = [u for u in base.updates if u.kernel == "Gibbs"]
@@ -207,7 +207,9 @@ def summed_out(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
             continue
         offered.add(frozenset(gone))
         names = tuple(n for n in facts.sites if n in gone)
-        if any(u.kernel not in ("Conjugate", "PolyaGamma") for u in near) or not _eliminable(density, names):
+        if any(u.kernel not in ("Conjugate", "PolyaGamma") for u in near):
+            continue
+        if refused(marginal_of, facts, names, ModelError) is not None:
             continue
         plain = _moved(facts, base, last, mine)
         kept = [k for u in plain.updates[:-1] for k in u.keeping([n for n in u.everything if n not in gone])]
@@ -226,14 +228,6 @@ REWRITES: Mapping[str, Rewrite] = {
 """Every way to change a schedule, by what it does, in the order in which they are tried one upon another."""
 
 
-def _eliminable(density: Density, names: Sequence[str]) -> bool:
-    try:
-        marginal_of(density, names)
-    except ModelError:
-        return False
-    return True
-
-
 def _home(spec: Spec) -> dict[str, Update]:
     return {n: u for u in spec.updates for n in u.everything}
 
@@ -244,14 +238,6 @@ def _alone(spec: Spec) -> list[str]:
 
 def _gradients(spec: Spec) -> Update | None:
     return next((u for u in spec.updates if u.kernel == "NUTS"), None)
-
-
-def _derives(derive: Callable[..., object], facts: Facts, sites: Sequence[str]) -> bool:
-    try:
-        derive(facts.density, tuple(sites))
-    except Refused:
-        return False
-    return True
 
 
 def _smooth(facts: Facts, sites: Collection[str]) -> bool:
@@ -351,7 +337,7 @@ def _all_gaussian(facts: Facts, update: Update) -> bool:
 def _outer(facts: Facts, site: str) -> bool:
     if site not in facts.density.latent_vars or is_gaussian(facts.conditional(site)):
         return False
-    return _derives(lambda density, sites: outer_site(density, sites[0]), facts, (site,))
+    return refused(outer_site, facts, site) is None
 
 
 def _with_outer(base: Spec, outer: Mapping[Update, tuple[str, ...]]) -> Spec:

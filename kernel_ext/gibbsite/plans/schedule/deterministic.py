@@ -42,17 +42,12 @@ def check_unbounded(density: Density, units: Sequence[str], states: Iterable[dic
     endless = {u for u in known if supports[u] is None}
     if not endless:
         return
-    graph, seen = nx.Graph(), None
-    graph.add_nodes_from(known)
-    for term in (*density.terms, *density.bounds):
-        mine = [u for u in known if u in density.maps[term.atom]]
-        graph.add_edges_from((mine[0], u) for u in mine[1:])
-    for component in nx.connected_components(graph):
-        names = [u for u in known if u in component]
-        several = len(names) + sum(density.sites[u].shape != () for u in names) > 1
-        if endless & component and several:
+    seen = None
+    for part in _coupled(density, {u: (u,) for u in known}):
+        several = len(part) + sum(density.sites[u].shape != () for u in part) > 1
+        if endless & part.keys() and several:
             seen = seen or list(states)
-            _check(density, names, {u: supports[u] for u in names}, seen)
+            _check(density, [*part], {u: supports[u] for u in part}, seen)
 
 
 def _listed(density: Density, unit: str) -> FiniteSupport | None:
@@ -198,7 +193,9 @@ def _at_once(facts: Any, units: Units) -> bool:
     """Whether sites that meet, or the elements of one that are swept, are drawn jointly as that is hardly
     more work: by sums over few values, and of one site where a sweep takes hardly longer for these."""
     if len(units) > 1:
-        return _small(_marginal(facts, units))
+        found = _marginal(facts, units)
+        # no more than what predictions are wrong by
+        return not isinstance(found, str) and _work(found) < CLOSE * WORTH["sweep"]
     if size(facts, next(iter(units.values()))) > MOST_ORDERED:
         return False
     found = _marginal(facts, units)
@@ -206,11 +203,6 @@ def _at_once(facts: Any, units: Units) -> bool:
         return False
     swept = WORTH["sweep"] + WORTH["element"] * swept_work(facts.conditional(next(iter(units))))
     return WORTH["sweep"] + _work(found) <= CLOSE * swept
-
-
-def _small(marginal: TableMarginal | str) -> bool:
-    """Whether a joint draw takes no more than what predictions are wrong by."""
-    return not isinstance(marginal, str) and _work(marginal) < CLOSE * WORTH["sweep"]
 
 
 def _work(marginal: TableMarginal) -> float:

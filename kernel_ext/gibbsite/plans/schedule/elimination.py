@@ -11,7 +11,7 @@ from gibbsite.elimination import Marginal, TableMarginal, joint_marginal, margin
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.kernels.learnt.moving import moving_support
 from gibbsite.plans.schedule.parse import REST, Spec, Update, at_caret
-from gibbsite.plans.schedule.registry import Facts, KernelRow, find_kernel, kernels
+from gibbsite.plans.schedule.registry import Facts, KernelRow, find_kernel, kernels, refused
 
 
 def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None:
@@ -47,7 +47,7 @@ def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None
         marginal_of(facts.density, u.eliminated)
     except ModelError as problem:
         named = [s for s in u.eliminated if repr(s) in str(problem)]
-        stuck = [s for s in u.eliminated if _refused(facts, s)]
+        stuck = [s for s in u.eliminated if refused(marginal_of, facts, [s], ModelError) is not None]
         others = [s for s in u.eliminated if s not in stuck]
         names = [" and ".join(map(repr, several)) for several in (others, stuck)]
         summed = all(facts.sites[s].discrete for s in others if s in facts.sites)
@@ -55,14 +55,6 @@ def check_eliminated(facts: Facts, u: Update, row: KernelRow, text: str) -> None
         without = f"; {names[0]} can be {verb} out without {names[1]}" if stuck and others else ""
         at = stuck if len(stuck) == 1 else named
         raise error(f"{problem}{without}", at[0] if len(at) == 1 else None) from problem
-
-
-def _refused(facts: Facts, site: str) -> bool:
-    try:
-        marginal_of(facts.density, [site])
-    except ModelError:
-        return True
-    return False
 
 
 def drawn_jointly(facts: Facts, u: Update) -> Marginal | None:

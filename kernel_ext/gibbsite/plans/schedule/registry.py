@@ -42,14 +42,6 @@ Facts = Any
 """What is asked of a model: `.sites`, `.conditional(site)`, `.density`, `.runtime_model`, `.inputs`."""
 
 
-def _separately(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
-    return None
-
-
-def _no_signature(facts: Facts, sites: tuple[str, ...]) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True)
 class KernelRow:
     """One kernel. `fits(facts, site)` returns None, or in words why it cannot update that site.
@@ -72,8 +64,8 @@ class KernelRow:
     reason: str
     needs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    together: Callable[[Facts, tuple[str, ...], Mapping[str, Any]], str | None] = _separately
-    signature: Callable[[Facts, tuple[str, ...]], tuple[str, ...]] = _no_signature
+    together: Callable[..., str | None] = lambda facts, sites, options: None
+    signature: Callable[[Facts, tuple[str, ...]], tuple[str, ...]] = lambda facts, sites: ()
     density_only: bool = False
     why: Callable[[Facts, tuple[str, ...]], str] | None = None
     arguments: Mapping[str, float] = field(default_factory=dict)
@@ -206,10 +198,6 @@ def _build_ancestral(facts: Facts, sites: tuple[str, ...], options: Mapping[str,
     return Ancestral(facts.runtime_model)
 
 
-def _build_finite(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> MCMCKernel:
-    return FiniteGibbs(facts.runtime_model, facts.density, **options)
-
-
 _ADAPTIVE: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("step_size", "target_accept_prob"), _NUMBER),
     **dict.fromkeys(("adapt_step_size", "adapt_mass_matrix", "dense_mass"), (bool,)),
@@ -269,10 +257,6 @@ def _gradients(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any])
     return f"up to 2^{options['max_tree_depth']} gradients"
 
 
-def _anything(facts: Facts, site: str) -> str | None:
-    return None
-
-
 def _jointly(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
     """None where the coupled sites of a block are one Gaussian, or where a joint draw is not wanted."""
     if len(sites) < 2 or options.get("joint") is False:
@@ -312,28 +296,36 @@ def _logistic(facts: Facts, site: str) -> str | None:
     are Gaussian, and scales, which are drawn with the Gaussian ones integrated out."""
     if facts.density.sites[site].discrete:
         return f"{site!r} is discrete"
-    why = _refused(polya_gamma_block, facts, (site,))
-    outer = _refused(outer_site, facts, site) is None
+    why = refused(polya_gamma_block, facts, (site,))
+    outer = refused(outer_site, facts, site) is None
     if why is None or not (outer or is_gaussian(facts.conditional(site))):
         return why
     density = facts.density  # a blanket calls a group by its name
     near = [m for n in facts.conditional(site).blanket for m in density.groups.get(n, (n,))]
     near = [n for n in near if n in density.sites and density.sites[n].latent]
-    joined = any(_refused(polya_gamma_block, facts, (site, n)) is None for n in near)
+    joined = any(refused(polya_gamma_block, facts, (site, n)) is None for n in near)
     return None if joined else why
 
 
-def _refused(derive: Callable[..., Any], facts: Facts, sites: tuple[str, ...] | str) -> str | None:
+def refused(
+    derive: Callable[..., Any], facts: Facts, sites: Sequence[str] | str, kind: type[Exception] = Refused
+) -> str | None:
+    """Why something cannot be derived for sites, or for one; None where it can."""
     try:
         derive(facts.density, sites)
-    except Refused as why:
+    except kind as why:
         return str(why)
     return None
 
 
-def _logistic_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
-    why = _refused(polya_gamma_block, facts, sites)
-    return None if why is None else f"PolyaGamma cannot update {' and '.join(sites)}: {why}"
+def _as_one(kernel: str, derive: Callable[..., Any]) -> Callable[..., str | None]:
+    """A row's `together`: why what a kernel does to all sites of a block at once cannot be derived."""
+
+    def refusing(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
+        why = refused(derive, facts, sites)
+        return None if why is None else f"{kernel} cannot update {' and '.join(sites)}: {why}"
+
+    return refusing
 
 
 def _collapsible(facts: Facts, site: str) -> str | None:
@@ -341,12 +333,7 @@ def _collapsible(facts: Facts, site: str) -> str | None:
     listed values, and continuous ones such as scales."""
     if facts.sites[site].discrete:
         return _finite(facts, site)
-    return None if is_gaussian(facts.conditional(site)) else _refused(outer_site, facts, site)
-
-
-def _collapsed_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
-    why = _refused(collapsed_block, facts, sites)
-    return None if why is None else f"Collapsed cannot update {' and '.join(sites)}: {why}"
+    return None if is_gaussian(facts.conditional(site)) else refused(outer_site, facts, site)
 
 
 def _crossable(facts: Facts, site: str) -> str | None:
@@ -354,18 +341,9 @@ def _crossable(facts: Facts, site: str) -> str | None:
     return _finite(facts, site) if facts.sites[site].discrete else None
 
 
-def _crossing_block(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
-    why = _refused(crossing, facts, sites)
-    return None if why is None else f"Crossing cannot update {' and '.join(sites)}: {why}"
-
-
 def _endless(facts: Facts, site: str) -> str | None:
     """Fits integers of infinite support whose elements can be drawn apart."""
-    try:
-        window_draw(facts.density, unit_of(facts.density, site))
-    except Refused as why:
-        return str(why)
-    return None
+    return refused(window_draw, facts, unit_of(facts.density, site))
 
 
 def _all_latents(facts: Facts, sites: tuple[str, ...], options: Mapping[str, Any]) -> str | None:
@@ -419,7 +397,7 @@ for _row in (
         {},
         reason="logistic likelihood of a linear predictor",
         aliases=("PG",),
-        together=_logistic_block,
+        together=_as_one("PolyaGamma", polya_gamma_block),
         **_exactly(lambda facts, sites, options: (polya_gamma_block(facts.density, sites),)),
     ),
     KernelRow(
@@ -428,7 +406,7 @@ for _row in (
         lambda facts, sites, options: Collapsed(facts.runtime_model, facts.density),
         {},
         reason="Gaussian sites integrated out",
-        together=_collapsed_block,
+        together=_as_one("Collapsed", collapsed_block),
         **_exactly(lambda facts, sites, options: (collapsed_block(facts.density, sites),)),
     ),
     KernelRow(
@@ -438,13 +416,13 @@ for _row in (
         {},
         lambda facts, sites, options: crossing(facts.density, sites).cost,
         "discrete and continuous sites that decide each other",
-        together=_crossing_block,
+        together=_as_one("Crossing", crossing),
         why=lambda facts, sites: crossing(facts.density, sites).reason,
     ),
     KernelRow(
         "Gibbs",
         _finite,
-        _build_finite,
+        lambda facts, sites, options: FiniteGibbs(facts.runtime_model, facts.density, **options),
         {"joint": (bool,)},
         reason="listed support",
         aliases=("DiscGibbs", "FinGibbs", "Chain"),
@@ -539,7 +517,7 @@ for _row in (
         "Independence",
         IndependenceMetropolis,
         build=_build_independence,
-        fits=_anything,
+        fits=lambda facts, site: None,
         options={"proposal": (object,)},
         reason="proposes from the prior, or as asked",
         cost=lambda f, s, o: "2 evaluations of the touched factors",
@@ -548,7 +526,7 @@ for _row in (
     kernel_row(
         "Metropolis",
         Metropolis,
-        fits=_anything,
+        fits=lambda facts, site: None,
         reason="the user's proposal",
         cost=lambda f, s, o: "2 evaluations of the touched factors",
         needs=("proposal",),
