@@ -1,11 +1,13 @@
 """Running moments of many scalars: convergence measures at a bounded cost per chunk, to find the worst."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import MOST_RHAT
+from gibbsite.diagnostics.measures.snapshot import ScalarStat
+from gibbsite.storage.draws import label_of
 
 _BATCHES = 16
 _MOST_ELEMENTS = 2048
@@ -42,6 +44,7 @@ class SiteMoments:
     """
 
     def __init__(self, shape: tuple[int, ...]):
+        self.shape = shape
         self.size = size = int(np.prod(shape, dtype=np.int64))
         self.elements = np.unique(np.linspace(0, max(size - 1, 0), min(size, _MOST_ELEMENTS)).astype(int))
         self._length = 8
@@ -144,6 +147,19 @@ class SiteMoments:
             between = whole.n * ((whole.mean - whole.mean.mean(axis=0)) ** 2).sum(axis=0)
             spread = np.sqrt((whole.m2.sum(axis=0) + between) / (whole.n * chains - 1))
         return whole.mean.mean(axis=0), spread
+
+    def stats(self, site: str, flats: Sequence[int] | np.ndarray, discrete: bool) -> list[ScalarStat]:
+        """What these tell of elements of `site`, by flat index, without a tail ESS; NaN of those that are not
+        followed."""
+        columns, out = np.stack([*self.mean_and_sd(), *self.rhat_and_ess()]), []
+        places = np.searchsorted(self.elements, flats).clip(max=len(self.elements) - 1)
+        for k, at in zip(flats, places, strict=True):
+            index = tuple(int(i) for i in np.unravel_index(int(k), self.shape))
+            mean, sd, rhat, ess = columns[:, at].tolist() if self.elements[at] == k else [np.nan] * 4
+            mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
+            label = label_of(site, index)
+            out.append(ScalarStat(label, site, index, mean, sd, mcse, rhat, ess, np.nan, discrete))
+        return out
 
     def worst(self, most: int) -> np.ndarray:
         """Flat indices of up to `most` elements, worst first: highest R-hat, then lowest ESS."""

@@ -1,6 +1,6 @@
 """What a person watching a run sees, as plain values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,3 +135,13 @@ class History:
     draw: np.ndarray
     rhat: Mapping[str, np.ndarray] = field(default_factory=dict)
     ess: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, marks: Sequence[tuple[int, Mapping[str, tuple[float, float]]]]) -> "History":
+        """Of numbers of draws, each with R-hat and bulk ESS by label; NaN where a label is missing."""
+        labels, nan = dict.fromkeys(label for _, m in marks for label in m), (np.nan, np.nan)
+        return cls(
+            np.array([d for d, _ in marks], int),
+            {n: np.array([m.get(n, nan)[0] for _, m in marks]) for n in labels},
+            {n: np.array([m.get(n, nan)[1] for _, m in marks]) for n in labels},
+        )

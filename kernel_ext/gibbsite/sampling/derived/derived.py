@@ -74,19 +74,11 @@ class Quantity:
             index = tuple(int(i) for i in np.unravel_index(int(k), self.shape))
             x = values[(..., *index)]
             if x.size > _EXACT and not ended:
-                found.append(self._streamed(index, int(k), x.dtype.kind in "iub"))
+                found += self._moments.stats(self.name, [k], x.dtype.kind in "iub")
             else:
                 found.append(scalar_stat(label_of(self.name, index), self.name, index, x))
         self._stats = steps, found
         return found
-
-    def _streamed(self, index: tuple[int, ...], flat: int, discrete: bool) -> ScalarStat:
-        columns = np.stack([*self._moments.mean_and_sd(), *self._moments.rhat_and_ess()])
-        mean, sd, rhat, ess = columns[:, np.searchsorted(self._moments.elements, flat)].tolist()
-        mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
-        return ScalarStat(
-            label_of(self.name, index), self.name, index, mean, sd, mcse, rhat, ess, np.nan, discrete
-        )
 
     def __repr__(self) -> str:
         values = self.values

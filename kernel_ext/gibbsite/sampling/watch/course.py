@@ -65,13 +65,8 @@ class Moment:
 
     def history(self) -> History:
         """R-hat and ESS as they went until then, by label."""
-        marks = [(draws, stats) for draws, stats in self.measured if draws <= self.draws]
-        labels = dict.fromkeys(label for _, stats in marks for label in stats)
-        return History(
-            np.array([draws for draws, _ in marks], int),
-            {n: np.array([stats[n].rhat for _, stats in marks]) for n in labels},
-            {n: np.array([stats[n].ess_bulk for _, stats in marks]) for n in labels},
-        )
+        until = [(draws, stats) for draws, stats in self.measured if draws <= self.draws]
+        return History.of([(d, {n: (s.rhat, s.ess_bulk) for n, s in stats.items()}) for d, stats in until])
 
     @cached_property
     def _of_warmup(self) -> dict[str, TraceView]:
@@ -147,8 +142,5 @@ def _streamed(label: str, values: np.ndarray, at: np.ndarray, together: Any) -> 
     for n in at:
         moments.update(values[:, before:n].T)
         before = n
-        mean, sd, rhat, ess = (float(v[0]) for v in (*moments.mean_and_sd(), *moments.rhat_and_ess()))
-        mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
-        discrete = values.dtype.kind in "iub"
-        out.append(ScalarStat(label, label, (), mean, sd, mcse, rhat, ess, np.nan, discrete))
+        out += moments.stats(label, [0], values.dtype.kind in "iub")
     return out

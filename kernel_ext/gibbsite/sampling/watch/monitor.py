@@ -29,7 +29,7 @@ from gibbsite.diagnostics.verdict.notices import (
 from gibbsite.diagnostics.verdict.rounding import Rounding, rounding_notices
 from gibbsite.diagnostics.verdict.stake import held_by_each_other, never_at_stake
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.storage.draws import Draws, empty_like, label_of
+from gibbsite.storage.draws import Draws, empty_like
 from gibbsite.storage.names import axis_labels, scalar_name
 
 _WATCHED_PER_SITE = 24
@@ -235,16 +235,7 @@ class Monitor:
         `exact` worst, the sites in turn, are measured from their draws after all."""
         out: list[ScalarStat] = []
         for site, flat in elements.items():
-            moments, v = self.moments.sites[site], values[site]
-            columns = np.stack([*moments.mean_and_sd(), *moments.rhat_and_ess()])
-            places = np.searchsorted(moments.elements, flat).clip(max=len(moments.elements) - 1)
-            for k, at in zip(flat, places, strict=True):
-                index = tuple(int(i) for i in np.unravel_index(int(k), v.shape[2:]))
-                known = moments.elements[at] == k  # of a large site not every element is
-                mean, sd, rhat, ess = columns[:, at].tolist() if known else [np.nan] * 4
-                label, discrete = label_of(site, index), v.dtype.kind in "iub"
-                mcse = sd / np.sqrt(ess) if ess > 0 else np.nan
-                out.append(ScalarStat(label, site, index, mean, sd, mcse, rhat, ess, np.nan, discrete))
+            out += self.moments.sites[site].stats(site, flat, values[site].dtype.kind in "iub")
         again: dict[str, ScalarStat] = {
             s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)], self.superchains)
             for s in fair_share(worst_first(out), exact, self.followed if exact else ())
@@ -258,14 +249,7 @@ class Monitor:
 
     def history(self) -> History:
         """R-hat and ESS as they went, by label."""
-        marks = list(self._marks)
-        labels = dict.fromkeys(label for _, m in marks for label in m)
-        nan = (np.nan, np.nan)
-        return History(
-            np.array([d for d, _ in marks], int),
-            {n: np.array([m.get(n, nan)[0] for _, m in marks]) for n in labels},
-            {n: np.array([m.get(n, nan)[1] for _, m in marks]) for n in labels},
-        )
+        return History.of(list(self._marks))
 
 
 def _informed(plan: Plan) -> frozenset[str]:
