@@ -64,4 +64,4 @@ def outside(folder: Path, before: Outside | None = None) -> Outside:
 
 def _mark(folder: Path) -> tuple[Any, ...]:
     """Changes with every commit."""
-    return checkpoint.mark(folder), *journal.mark(folder)
+    return tuple(checkpoint.mark(folder, name) for name in (checkpoint.FILE, *journal.FILES))

@@ -20,6 +20,7 @@ import numpy as np
 from gibbsite.errors import CheckpointError
 from gibbsite.ground.lazy_import import later
 from gibbsite.ground.process import available_memory
+from gibbsite.storage.checkpoint import synced
 
 zarr = later("zarr")
 codecs = later("zarr.codecs")
@@ -185,7 +186,7 @@ def sync(
         try:
             for path in some:
                 between()
-                _sync_file(path)
+                synced(path)
         except BaseException as problem:  # whoever asked is told
             problems.append(problem)
 
@@ -209,14 +210,6 @@ def shrinkage(root: Path, written: Mapping[str, tuple[Any, int, int]]) -> float 
         raw += (end - first * rows) * array.dtype.itemsize * math.prod(shape) // end
         on_disk += sum(os.path.getsize(root / label / key) for key in _keys(shape, array.chunks, "/", first))
     return on_disk / raw if raw else None
-
-
-def _sync_file(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _keys(shape: Sequence[int], chunks: Sequence[int], separator: str, first: int = 0) -> Iterator[str]:

@@ -165,19 +165,24 @@ def write(
 
 def sync_name(folder: Path) -> None:
     """Wait until the disk holds the checkpoint under its name."""
-    if os.name != "posix":
-        return
-    file = os.open(folder, os.O_RDONLY)
+    if os.name == "posix":
+        synced(folder)
+
+
+def synced(path: Path) -> None:
+    """Wait until the disk holds a file, or the names in a folder."""
+    file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
     finally:
         os.close(file)
 
 
-def mark(folder: Path) -> tuple[int, ...] | None:
-    """Tells one checkpoint's file from another, without reading it; None where there is none."""
+def mark(folder: Path, file_name: str = FILE) -> tuple[int, ...] | None:
+    """Tells one checkpoint's file, or another of its folder, from the next that is called so, without reading
+    it; None where there is none."""
     try:
-        return _mark(os.stat(folder / FILE, follow_symlinks=False))
+        return _mark(os.stat(folder / file_name, follow_symlinks=False))
     except OSError:
         return None
 

@@ -198,19 +198,6 @@ def _record(file: Path, body: bytes) -> Record:
     return Record(facts, arrays, rows, counts)
 
 
-def mark(folder: Path) -> tuple[tuple[int, ...] | None, ...]:
-    """Tells one commit's journals from the next one's, without reading them; None where there is none."""
-
-    def of(name: str) -> tuple[int, ...] | None:
-        try:
-            found = os.stat(folder / name, follow_symlinks=False)
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
-
-    return tuple(map(of, FILES))
-
-
 def _damaged(file: Path, why: str) -> CheckpointError:
     store = str(file.parent)
     return CheckpointError(
