@@ -66,11 +66,6 @@ def warmup_steps(value: Any) -> tuple[int, bool]:
     return sensible.count("warmup", value, 0), False
 
 
-def store_folder(value: Any, name: str = "store") -> Path | Objects | None:
-    """A folder to keep a run in, a place in an object store, or None. Raises `OptionError`."""
-    return None if value is None else place_of(value, name)
-
-
 def place_of(value: Any, name: str = "path") -> Path | Objects:
     """A folder or a place in an object store. Raises `OptionError`."""
     return located(name, value) or sensible.a_path(name, local(value)).expanduser()

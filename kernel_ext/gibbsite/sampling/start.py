@@ -28,8 +28,8 @@ from gibbsite.sampling.options import (
     elsewhere,
     kept,
     most_draws,
+    place_of,
     starts,
-    store_folder,
     warmup_steps,
     with_probabilities,
 )
@@ -131,7 +131,7 @@ def made(
     sensible.flag("durable", durable)
     target = sensible.text("until", until, "ess>400, rhat<1.01")
     condition = None if target is None else Until.parse(target, settings.chains)
-    path = store_folder(store)
+    path = None if store is None else place_of(store, "store")
     again(resume, path)
     given, changing = None, hasattr(plan.origin, "starts")
     if plan.origin is not None and changing:  # a model whose structure changes

@@ -25,8 +25,14 @@ FILE = "checkpoint.npz"
 _DIGEST = hashlib.sha256().digest_size
 
 
-def _is_key(leaf: Any) -> bool:
+def is_key(leaf: Any) -> bool:
+    """Whether a leaf of a state holds random keys."""
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def plain(leaf: Any) -> Any:
+    """A leaf; random keys as the integers that they stand for."""
+    return jax.random.key_data(leaf) if is_key(leaf) else leaf
 
 
 def _leaves(state: Any) -> list[tuple[str, Any]]:
@@ -35,8 +41,8 @@ def _leaves(state: Any) -> list[tuple[str, Any]]:
 
 
 def pack(state: Any) -> dict[str, np.ndarray]:
-    """The leaves of a state by their paths; random keys as the integers that they stand for."""
-    return {p: np.asarray(jax.random.key_data(v) if _is_key(v) else v) for p, v in _leaves(state)}
+    """The leaves of a state by their paths, as `plain` has them."""
+    return {p: np.asarray(plain(v)) for p, v in _leaves(state)}
 
 
 def unpack(template: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -50,7 +56,7 @@ def unpack(template: Any, arrays: dict[str, np.ndarray]) -> Any:
     leaves = []
     for path, like in paths:
         v = arrays[path]
-        if _is_key(like):
+        if is_key(like):
             same = (
                 np.shape(v)[len(like.shape) :]
                 == jax.eval_shape(jax.random.key_data, like).shape[len(like.shape) :]

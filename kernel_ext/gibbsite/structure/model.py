@@ -152,9 +152,7 @@ class Changing:
         """Of one structure. Raises `ModelError`."""
         raise self._of_one()
 
-    def many(self, *args: Any, **options: Any) -> Any:
-        """Of one structure. Raises `ModelError`."""
-        raise self._of_one()
+    many = check
 
     @property
     def sites(self) -> Mapping[str, Any]:

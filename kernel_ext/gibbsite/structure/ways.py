@@ -81,7 +81,7 @@ class Ways:
         self.span = lru_cache(maxsize=None)(self._span)
 
     def values(self, way: Way) -> dict[str, Any]:
-        """The values of a way by site, as the model sees them."""
+        """The values of a way, or of its first steps, by site, as the model sees them."""
         return {n: self._asked(way[:i]).array(v) for i, (n, v) in enumerate(way)}
 
     def model(self, way: Way) -> Callable:
@@ -98,7 +98,7 @@ class Ways:
                     f"{named(before[-2:-1])}: a loop or recursion that does not end? Let it end with "
                     f"probability one, soon"
                 ).at(self._asked(before[:-1]).line, "loop-without-end")
-            self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, self._values(before))
+            self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, self.values(before))
         return self._nodes[before]
 
     def _asked(self, before: Way) -> Asked:
@@ -106,21 +106,10 @@ class Ways:
         assert found is not None
         return found
 
-    def _values(self, before: Way) -> dict[str, Any]:
-        return {n: self._asked(before[:i]).array(v) for i, (n, v) in enumerate(before)}
-
-    def is_way(self, way: Way) -> bool:
-        """Whether that is a whole way through this model."""
-        for i, (name, value) in enumerate(way):
-            node = self.node(way[:i])
-            if node is None or node.site != name or not node.has(value):
-                return False
-        return self.node(way) is None
-
     def growing(self, way: Way) -> set[str]:
         """The discrete latents of a way that another number of elements belongs to where a number that was
         asked for is one more or, at its end, one less."""
-        here, found = shapes_of(self.fn, self.args, self.kwargs, self._values(way)), set()
+        here, found = shapes_of(self.fn, self.args, self.kwargs, self.values(way)), set()
         for i, (name, value) in enumerate(way):
             node = self._asked(way[:i])
             if node.shape or (node.high is not None and node.high - node.low < 2):
@@ -131,7 +120,7 @@ class Ways:
                 other = (*other, (later.site, later.low if kept is None or not later.has(kept) else kept))
                 if len(other) > len(way) + _FEW:
                     break  # a recursion: what is of another size there has another name, too
-            there = shapes_of(self.fn, self.args, self.kwargs, self._values(other))
+            there = shapes_of(self.fn, self.args, self.kwargs, self.values(other))
             found |= {n for n in here if n in there and here[n] != there[n]}
         return found
 
@@ -174,7 +163,7 @@ class Ways:
 
     def _distribution(self, node: Asked, before: Way) -> Any:
         """The site's distribution, where other draws are fixed ones from the prior."""
-        run = _Until(decided(self.fn, self._values(before)), node.site)
+        run = _Until(decided(self.fn, self.values(before)), node.site)
         with handlers_alone:
             try:
                 handlers.seed(run, jax.random.key(0))(*self.args, **self.kwargs)
@@ -331,7 +320,7 @@ class Ways:
 
     def _holds(self, node: Asked, before: Way, values: Mapping[str, Any]) -> bool:
         """Whether a decision holds where all draws have these values."""
-        known = decided(self.fn, self._values(before), decided_by(node.site))
+        known = decided(self.fn, self.values(before), decided_by(node.site))
         with handlers_alone:
             try:
                 handlers.seed(handlers.substitute(known, data=dict(values)), 0)(*self.args, **self.kwargs)

@@ -13,6 +13,7 @@ from jax.scipy.linalg import solve_triangular
 from numpyro.distributions.transforms import AffineTransform
 from numpyro.handlers import substitute, trace
 
+from gibbsite.density.model.collect import base_distribution
 from gibbsite.errors import ScheduleError
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
 from gibbsite.kernels.blocks.target import Target, Values
@@ -57,14 +58,9 @@ def whitening(fn: Any) -> Whitening | None:
 
     Looks through `expand`, `to_event`, `mask` and affine transforms.
     """
-    if isinstance(fn, dist.Independent | dist.MaskedDistribution):
+    # where a batch is expanded, parameters broadcast from its right; sizes in the middle may be 1
+    if isinstance(fn, dist.Independent | dist.MaskedDistribution | dist.ExpandedDistribution):
         return whitening(fn.base_dist)
-    if isinstance(fn, dist.ExpandedDistribution):
-        base = whitening(fn.base_dist)
-        if base is None:
-            return None
-        # parameters broadcast from the right of the batch; sizes in the middle may be expanded from 1
-        return base
     if isinstance(fn, dist.Normal):
         return Whitening(jnp.asarray(fn.loc), jnp.asarray(fn.scale))
     if isinstance(fn, dist.MultivariateNormal):
@@ -91,10 +87,8 @@ def whitening(fn: Any) -> Whitening | None:
 def _gaussian(name: str, fn: Any) -> Whitening:
     found = whitening(fn)
     if found is None:
-        while isinstance(fn, dist.Independent | dist.MaskedDistribution | dist.ExpandedDistribution):
-            fn = fn.base_dist
         raise ScheduleError(
-            f"ESlice needs a Gaussian prior, but {name!r} has prior {type(fn).__name__}; "
+            f"ESlice needs a Gaussian prior, but {name!r} has prior {type(base_distribution(fn)).__name__}; "
             f"it accepts {', '.join(GAUSSIAN)}. Slice, HMC or NUTS fit {name!r}"
         )
     return found

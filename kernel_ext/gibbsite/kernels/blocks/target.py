@@ -34,17 +34,15 @@ def _guarded_log_prob(site: Mapping[str, Any]) -> jax.Array:
     """
     fn, value = held_in_tails(site["fn"], counts=True), site["value"]
     log_prob = fn.log_prob(value, site["intermediates"]) if site["intermediates"] else fn.log_prob(value)
-    base = fn.base_dist if isinstance(fn, MaskedDistribution) else fn
-    support = base.support
+    support, found = (fn.base_dist if isinstance(fn, MaskedDistribution) else fn).support, []
     if support is not None and isinstance(base_constraint(support), COMPARED):
-        inside = support(value)
-        if isinstance(fn, MaskedDistribution):
-            inside = inside | ~jnp.broadcast_to(fn._mask, jnp.shape(log_prob))
-        log_prob = jnp.where(inside, log_prob, -jnp.inf)
+        found.append(support(value))
     if bounds_inside(base_distribution(fn)):  # ends that the support does not tell of
         inside = within(fn, value)
         while inside.ndim > log_prob.ndim:
             inside = inside.all(axis=-1)
+        found.append(inside)
+    for inside in found:
         if isinstance(fn, MaskedDistribution):
             inside = inside | ~jnp.broadcast_to(fn._mask, jnp.shape(log_prob))
         log_prob = jnp.where(inside, log_prob, -jnp.inf)

@@ -181,47 +181,35 @@ class Coordinates:
         out, total = [], jnp.zeros((), flat.dtype)
         for p in self.parts:
             x = flat[p.at].reshape(p.shape)
+            written, log_factor = x, None
             if p.bends is not None:
                 bends = Bends(*(jnp.asarray(a, x.dtype)[p.bends].reshape(p.shape) for a in form.bends))
                 other, log_factor = bent_from(x, bends) if forth else (bent_to(x, bends), jnp.zeros(()))
-                total = total + jnp.sum(log_factor)
-                out.append(jnp.ravel(other))
-                if self.follows:
-                    given(p, other if forth else x)
-                continue
-            if p.moving is not None:
+                x, written = other, other if forth else x
+            elif p.moving is not None:
                 x, written, log_factor = _within(p, p.moving.transform(read), x, forth)
-                total = total + jnp.sum(log_factor)
-                out.append(jnp.ravel(x))
-                given(p, written)
-                continue
-            if p.centred is None or p.degrees is None:
-                out.append(jnp.ravel(x))
-                if self.follows:
-                    given(p, x)
-                continue
-            degree = form.lam[p.degrees].reshape(p.shape)
-            whiten, rows = _whitening(p), _rows(p)
-            if rows is not None:
-                if forth:
-                    written, log_factor, offsets[p.name] = _in_turn(rows(read), x, degree)
-                    x = written
+            elif p.centred is not None and p.degrees is not None:
+                degree = form.lam[p.degrees].reshape(p.shape)
+                whiten, rows = _whitening(p), _rows(p)
+                if rows is not None and forth:
+                    x, log_factor, offsets[p.name] = _in_turn(rows(read), x, degree)
+                    written = x
+                elif rows is not None:
+                    x, log_factor = centred_to(x, degree, *rows(read).around(x)), jnp.zeros(())
+                elif whiten is not None:
+                    by, white = whiten(read), jnp.ravel(degree)[0] == 0
+                    if forth:
+                        offsets[p.name] = jnp.where(white, by.stretched(jnp.where(white, x, 0.0)), x - by.loc)
+                    x, written, log_factor = _whitened(by, x, white, forth)
                 else:
-                    written, log_factor = x, jnp.zeros(())
-                    x = centred_to(x, degree, *rows(read).around(x))
-            elif whiten is not None:
-                by, white = whiten(read), jnp.ravel(degree)[0] == 0
-                if forth:
-                    offsets[p.name] = jnp.where(white, by.stretched(jnp.where(white, x, 0.0)), x - by.loc)
-                x, written, log_factor = _whitened(by, x, white, forth)
-            else:
-                loc, scale = _read(p, read)
-                if forth and isinstance(p.centred, LocationScale) and p.centred.around_its_location:
-                    offsets[p.name] = offset(x, degree, loc, scale)
-                x, written, log_factor = _moved(p.centred, x, degree, loc, scale, forth)
-            total = total + jnp.sum(log_factor)
+                    loc, scale = _read(p, read)
+                    if forth and isinstance(p.centred, LocationScale) and p.centred.around_its_location:
+                        offsets[p.name] = offset(x, degree, loc, scale)
+                    x, written, log_factor = _moved(p.centred, x, degree, loc, scale, forth)
+            total = total if log_factor is None else total + jnp.sum(log_factor)
             out.append(jnp.ravel(x))
-            given(p, written)
+            if self.follows:
+                given(p, written)
         return jnp.concatenate(out), total, offsets
 
     def _reader(self, around: Surroundings) -> tuple[Callable[[Any], Any], Callable[[Part, Any], None]]:

@@ -1,5 +1,6 @@
 """What warm-up learns, and how it is learnt anew at the end of a window."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -165,9 +166,7 @@ def around(coordinates: Coordinates, siblings: jax.Array, data: object) -> Surro
     out, at = {}, 0
     for name in coordinates.siblings:
         site = coordinates.density.sites[name]
-        size = 1
-        for n in site.shape:
-            size *= n
+        size = math.prod(site.shape)
         out[name] = siblings[at : at + size].reshape(site.shape).astype(site.dtype)
         at += size
     return Surroundings(out, data)

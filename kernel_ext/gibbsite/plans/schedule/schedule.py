@@ -378,9 +378,8 @@ def _checked(facts: Facts, spec: Spec) -> tuple[Update, ...]:
     rest = [n for n in latents if n not in owner]
     if REST not in owner and rest:
         fitting = "; ".join(f"{n!r} can be updated by {_fitting(facts, n)}" for n in rest[:4])
-        raise ScheduleError(
-            f"the schedule leaves out the latent site{'s' * (len(rest) > 1)} {_list(rest)}. {fitting}"
-        )
+        left = f"site{'s' * (len(rest) > 1)} {', '.join(map(repr, rest))}"
+        raise ScheduleError(f"the schedule leaves out the latent {left}. {fitting}")
     if REST in owner and not rest:
         u = owner[REST]
         raise at_caret("'*' has nothing left to update", spec.text, u.spans.get(f"site {REST}"))
@@ -457,10 +456,6 @@ def _members(facts: Facts, name: str, u: Update, text: str) -> tuple[str, ...]:
 def _fitting(facts: Facts, site: str) -> str:
     fits = [k.name for k in kernels().values() if k.fits(facts, site) is None]
     return ", ".join(fits) or "no kernel"
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))
 
 
 def _check_options(u: Update, row: KernelRow, text: str) -> None:

@@ -26,11 +26,6 @@ from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import Chunk, label_of
 
 
-def model_of(kernel: Any) -> Any:
-    """The NumPyro model of a composite kernel."""
-    return kernel.model
-
-
 def checked_starts(plan: Plan, chains: int, init: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Starting values `[chain, *shape]` by latent site, from values of shape `shape` or `[chain, *shape]`.
 
@@ -198,7 +193,7 @@ def check_start(
     values = kernel.postprocess_fn((), dict(kwargs))(z)
     for group, members in plan.members.items():
         values.update(zip(members, values.pop(group), strict=True))
-    reason = impossible or blame(plan.model or model_of(kernel), kwargs, values)
+    reason = impossible or blame(plan.model or kernel.model, kwargs, values)
     reason = reason or "no single site explains it"
     where = f"{int(bad.sum())} of {bad.size} chains start where the density is zero or undefined: {reason}"
     if given:

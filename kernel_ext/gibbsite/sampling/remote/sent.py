@@ -31,7 +31,7 @@ def program_for(
     """
     like, data = jax.tree.leaves(given), jax.tree.leaves(inputs)
     tree, around = jax.tree.structure(given), jax.tree.structure(inputs)
-    keyed, structure = [_is_key(leaf) for leaf in like], []
+    keyed, structure = [checkpoint.is_key(leaf) for leaf in like], []
 
     def called(leaves: Sequence[Any], inputs: Sequence[Any], steps: Any, sweeps: Any) -> Any:
         back = [jax.random.wrap_key_data(v) if k else v for v, k in zip(leaves, keyed, strict=True)]
@@ -40,9 +40,9 @@ def program_for(
         )
         shapes = jax.tree.map(lambda v: jax.ShapeDtypeStruct(v.shape, v.dtype), state)
         structure[:] = [shapes, jax.tree.structure(records)]
-        return tuple(map(_plain, jax.tree.leaves(state))), tuple(jax.tree.leaves(records))
+        return tuple(map(checkpoint.plain, jax.tree.leaves(state))), tuple(jax.tree.leaves(records))
 
-    leaves = tuple(jax.eval_shape(_plain, v) for v in like)
+    leaves = tuple(jax.eval_shape(checkpoint.plain, v) for v in like)
     fixed = tuple(jax.ShapeDtypeStruct(np.shape(v), v.dtype) for v in data)
     count = jax.ShapeDtypeStruct((), jnp.int32)
     fn = for_cpu(called) if platform == "cpu" else called
@@ -64,21 +64,13 @@ def program_for(
 
 def leaves_of(tree: Any) -> list[np.ndarray]:
     """What is sent of a state."""
-    return [np.asarray(_plain(v)) for v in jax.tree.leaves(tree)]
+    return [np.asarray(checkpoint.plain(v)) for v in jax.tree.leaves(tree)]
 
 
 def rebuilt(leaves: Sequence[np.ndarray], template: Any) -> Any:
     """The state that came back, by the shapes of one."""
     keys = [
-        jax.random.wrap_key_data(jnp.asarray(v)) if _is_key(like) else jnp.asarray(v)
+        jax.random.wrap_key_data(jnp.asarray(v)) if checkpoint.is_key(like) else jnp.asarray(v)
         for v, like in zip(leaves, jax.tree.leaves(template), strict=True)
     ]
     return jax.tree.unflatten(jax.tree.structure(template), keys)
-
-
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _plain(leaf: Any) -> Any:
-    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
