@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.checking.finding import LEVEL, Finding, told_p
-from gibbsite.checking.replicates import INPUTS, Replicates, own_values, placed
+from gibbsite.checking.replicates import Replicates, own_values, placed
 from gibbsite.checking.truth import some
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.ground.lazy_import import later
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.programs.passes.for_cpu import jitted
 
 stats = later("scipy.stats")
@@ -56,7 +57,7 @@ class Sweeps:
     def _one(self, key: Any, values: Any, data: Any, sweeps: Any) -> Any:
         replicates, kernel = self._replicates, self._kernel
         inputs = replicates.inputs(data)
-        kwargs = {INPUTS: inputs}
+        kwargs = {INPUTS_KWARG: inputs}
         state = placed(kernel, self._state, own_values(replicates.plan, values), kwargs, key)
         state = jax.lax.fori_loop(0, sweeps, lambda _, s: kernel.sample(s, (), kwargs), state)
         found = dict(kernel.get_constrain_fn((), kwargs)(state.z))

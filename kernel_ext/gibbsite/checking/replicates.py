@@ -20,14 +20,12 @@ from gibbsite.checking.truth import log_terms
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.errors import GibbsiteError
 from gibbsite.kernels.blocks.eliminated import Eliminated
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.blocks.tempered import Tempered
 from gibbsite.kernels.composite import Repeat
 from gibbsite.kernels.interleaved import Interleaved, put
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.initial import RADIUS, Asked, first_values
 
-INPUTS = INPUTS_KWARG
 _PREFIX = "replicated "
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from jax import lax, random
 from jax.flatten_util import ravel_pytree
 from numpyro.distributions.transforms import biject_to
-from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 
 from gibbsite.conditional.draws.slice import slice_element, slice_in_turn
 from gibbsite.conditional.finite.finite import finite_structure
@@ -30,7 +29,7 @@ from gibbsite.conditional.reads.term_access import SINGLE, Touch, touches
 from gibbsite.density import Density
 from gibbsite.ground.once import once
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
-from gibbsite.kernels.blocks.finite import data_of
+from gibbsite.kernels.blocks.finite import given_to
 from gibbsite.kernels.blocks.slice import SliceTuning
 from gibbsite.kernels.blocks.target import Target, Values
 
@@ -178,9 +177,8 @@ class Crossing(SiteKernel):
         self, key: jax.Array, free: Values, width: Values, target: Target, how: Together
     ) -> tuple[dict[str, jax.Array], jax.Array]:
         (z,), (x,) = how.discrete, how.continuous
-        kwargs, density, shape = dict(target.kwargs), self._density, free[x].shape
-        others = dict(kwargs.pop(GIBBS_SITES_KWARG, {}))
-        data = data_of(density, target.args, kwargs)
+        density, shape = self._density, free[x].shape
+        others, data = given_to(density, target.args, target.kwargs)
         values = jnp.asarray(how.supports[z].values, free[z].dtype)
         valid = how.supports[z].valid
 

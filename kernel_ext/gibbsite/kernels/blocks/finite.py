@@ -24,11 +24,15 @@ INPUTS_KWARG = "_gibbsite_inputs"
 """Model keyword through which compiled runs pass data arrays as arguments."""
 
 
-def data_of(density: Density, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The data arrays of `density` among a model's arguments."""
-    if INPUTS_KWARG in kwargs:
-        return kwargs[INPUTS_KWARG]["data"]
-    return split_arguments(args, kwargs).arrays if density.data_vars else ()
+def given_to(
+    density: Density, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], Any]:
+    """What a model's arguments give a block: values of the sites of others, and the data of `density`."""
+    own = dict(kwargs or {})
+    others = dict(own.pop(GIBBS_SITES_KWARG, {}))
+    if INPUTS_KWARG in own:
+        return others, own[INPUTS_KWARG]["data"]
+    return others, split_arguments(args, own).arrays if density.data_vars else ()
 
 
 class FiniteGibbsState(NamedTuple):
@@ -107,10 +111,9 @@ class Exact(Constrained):
 
     def sample(self, state: FiniteGibbsState, model_args: Any, model_kwargs: Any) -> State:
         """One update of every site of the block, in the order of `state.z`."""
-        kwargs = dict(model_kwargs or {})
-        latents = {**kwargs.pop(GIBBS_SITES_KWARG, {}), **state.z}
         assert self._density is not None
-        data = data_of(self._density, tuple(model_args), kwargs)
+        others, data = given_to(self._density, tuple(model_args), model_kwargs)
+        latents = {**others, **state.z}
         key, *keys = jax.random.split(state.rng_key, 1 + len(self._units))
         z, rounding = dict(state.z), []
         for update, k in zip(self._updates, keys, strict=False):

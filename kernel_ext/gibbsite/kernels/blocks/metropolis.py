@@ -19,7 +19,7 @@ from gibbsite.errors import OptionError, ScheduleError
 from gibbsite.ground.once import once
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
 from gibbsite.kernels.blocks.adapt import ScaleTuning, adapt_scale, init_scale
-from gibbsite.kernels.blocks.finite import INPUTS_KWARG, data_of
+from gibbsite.kernels.blocks.finite import INPUTS_KWARG, given_to
 from gibbsite.kernels.blocks.target import Target, Values, event_log_prob
 
 Proposal = Callable[[dict[str, jax.Array]], Any]
@@ -180,10 +180,9 @@ class IndependenceMetropolis(Metropolis):
     def _by_rows(
         self, key: jax.Array, z: Values, there: Values, target: Target, touched: tuple[Touch, ...]
     ) -> tuple[dict[str, jax.Array], Any, StepInfo]:
-        kwargs, density = dict(target.kwargs), self._density
+        density, shape = self._density, jnp.shape(next(iter(z.values())))
         assert density is not None
-        others = dict(kwargs.pop(GIBBS_SITES_KWARG, {}))
-        data, shape = data_of(density, target.args, kwargs), jnp.shape(next(iter(z.values())))
+        others, data = given_to(density, target.args, target.kwargs)
 
         def height(at: Values) -> jax.Array:
             """Of each row, less its prior."""

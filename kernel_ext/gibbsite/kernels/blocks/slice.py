@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 from jax.flatten_util import ravel_pytree
-from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 
 from gibbsite.conditional.draws.slice import slice_element, slice_in_turn
 from gibbsite.conditional.reads.elements import ElementDensity, element_density
@@ -16,7 +15,7 @@ from gibbsite.density import Density
 from gibbsite.errors import OptionError
 from gibbsite.kernels.base import SiteKernel, StepInfo, step_info
 from gibbsite.kernels.blocks.adapt import ScaleTuning, adapt_scale, init_scale
-from gibbsite.kernels.blocks.finite import data_of
+from gibbsite.kernels.blocks.finite import given_to
 from gibbsite.kernels.blocks.target import Target, Values
 
 
@@ -85,11 +84,9 @@ class Slice(SiteKernel):
     def _at_once(
         self, key: jax.Array, free: Values, width: Values, apart: Mapping[str, ElementDensity], target: Target
     ) -> tuple[jax.Array, jax.Array]:
-        kwargs, density = dict(target.kwargs), self._density
-        assert density is not None
-        others = dict(kwargs.pop(GIBBS_SITES_KWARG, {}))
+        assert self._density is not None
+        others, data = given_to(self._density, target.args, target.kwargs)
         others |= {n: apart[n].constrained(u) for n, u in free.items()}
-        data = data_of(density, target.args, kwargs)
         moved, evaluations = dict(free), jnp.zeros((), jnp.int32)
         for i, (name, elements) in enumerate(apart.items()):
             at = partial(elements.at, others=dict(others), data=data)

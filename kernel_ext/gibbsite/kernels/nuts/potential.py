@@ -16,7 +16,7 @@ from gibbsite.conditional.reads.support import bounded_by, support_movers
 from gibbsite.density import Density
 from gibbsite.density.model.tails import in_tails
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.blocks.finite import data_of
+from gibbsite.kernels.blocks.finite import given_to
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings, coordinates
 from gibbsite.kernels.learnt.moving import followed
 from gibbsite.kernels.learnt.residuals import from_their_locations
@@ -36,9 +36,7 @@ class Problem:
 
     def around(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Surroundings:
         """What locations and scales read outside the block, from the model's arguments."""
-        given = dict(kwargs)
-        siblings, density = given.pop(GIBBS_SITES_KWARG, {}), self.coordinates.density
-        data = data_of(density, args, given)
+        siblings, data = given_to(self.coordinates.density, args, kwargs)
         return Surroundings({n: siblings[n] for n in self.coordinates.siblings}, data)
 
     def potential(self, lam: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[Any], Any]:

@@ -220,8 +220,7 @@ def elements(
     categories = _categories(values, total)
     most = _MOST_ROWS if categories is None else _MOST_CELLS
     flat = np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))
-    picked = _thinned(values)[(slice(None), slice(None), *np.unravel_index(flat, shape))]
-    pooled = picked.reshape(-1, flat.size).T
+    pooled = _picked(values, flat)
     shown = tuple(names[int(k)] for k in flat)
     if categories is not None:
         shares = np.stack([(pooled == c).mean(axis=1) for c in categories], axis=1)
@@ -237,24 +236,19 @@ def _intervals(
     values: np.ndarray, flat: np.ndarray, site: str, interval: Interval, beside: np.ndarray | None
 ) -> dict[str, Any]:
     """What a forest and a ribbon have in common, of the elements `flat` of `values`."""
-    shape = values.shape[2:]
-
-    def pooled(of: np.ndarray) -> np.ndarray:
-        some = _thinned(of)[(slice(None), slice(None), *np.unravel_index(flat, shape))]
-        return some.reshape(-1, flat.size).T
 
     def middle_and_ends(of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         with np.errstate(all="ignore"):
             return (np.median(of, axis=1), *interval.of(of))
 
-    drawn = pooled(values)
+    drawn = _picked(values, flat)
     median, low, high = middle_and_ends(drawn)
     inner_low, inner_high = interval.of(drawn, 0.5)
     return {
-        "labels": _labels(site, flat, shape),
+        "labels": _labels(site, flat, values.shape[2:]),
         "interval": interval, "median": median, "low": low, "high": high,
         "inner_low": inner_low, "inner_high": inner_high,
-        "other": None if beside is None else middle_and_ends(pooled(beside)),
+        "other": None if beside is None else middle_and_ends(_picked(beside, flat)),
     }  # fmt: skip
 
 
@@ -267,12 +261,18 @@ def _thinned(values: np.ndarray) -> np.ndarray:
     return values[:, :: max(1, chains * draws // MOST_DRAWS)]
 
 
+def _picked(values: np.ndarray, flat: np.ndarray) -> np.ndarray:
+    """Draws of some elements of an array, all chains together: `[element, draw]`."""
+    some = _thinned(values)[(slice(None), slice(None), *np.unravel_index(flat, values.shape[2:]))]
+    return some.reshape(-1, flat.size).T
+
+
 def _categories(values: np.ndarray, total: int) -> np.ndarray | None:
     """The values that a discrete array takes, if they are few."""
     if values.dtype.kind not in "iub" or not values.size:
         return None
     some = np.unique(np.linspace(0, total - 1, min(total, _MOST_CELLS)).round().astype(int))
-    seen = _thinned(values)[(slice(None), slice(None), *np.unravel_index(some, values.shape[2:]))]
+    seen = _picked(values, some)
     low, high = int(seen.min()), int(seen.max())
     return np.arange(low, high + 1) if high - low < _MOST_CATEGORIES else None
 
