@@ -110,8 +110,3 @@ def sites_of(model: Any, values: Mapping[str, Any], inputs: Any = None) -> dict[
         return handlers.trace(fixed).get_trace(
             **{INPUTS_KWARG: execution.inputs if inputs is None else inputs}
         )
-
-
-def some(size: int, most: int) -> np.ndarray:
-    """At most so many evenly spaced numbers below `size`."""
-    return np.unique(np.linspace(0, max(size - 1, 0), min(size, most)).astype(int))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import MOST_RHAT
+from gibbsite.diagnostics.measures.series import evenly
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.storage.draws import label_of
 
@@ -46,7 +47,7 @@ class SiteMoments:
     def __init__(self, shape: tuple[int, ...]):
         self.shape = shape
         self.size = size = int(np.prod(shape, dtype=np.int64))
-        self.elements = np.unique(np.linspace(0, max(size - 1, 0), min(size, _MOST_ELEMENTS)).astype(int))
+        self.elements = evenly(np.arange(size), _MOST_ELEMENTS)
         self._length = 8
         self._draws = 0
         self._full: list[_Batch] = []

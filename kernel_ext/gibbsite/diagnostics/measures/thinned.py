@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from gibbsite.diagnostics.measures.series import evenly
 from gibbsite.diagnostics.measures.snapshot import TraceView
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import label_of
@@ -82,7 +83,7 @@ class Preview:
             v = values[site]
             flat = np.moveaxis(v[:, :_CHAINS].reshape(v.shape[0], min(v.shape[1], _CHAINS), -1), 1, 0)
             size = flat.shape[2]
-            some = np.unique(np.linspace(0, max(size - 1, 0), min(size, _PER_SITE)).astype(int))
+            some = evenly(np.arange(size), _PER_SITE)
             new = site not in self._series
             if new:
                 self._series[site] = Thinned(_POINTS)
