@@ -95,9 +95,7 @@ def _refuse_odd_bodies(tree: ast.Module, body: str) -> None:
             raise syntax_error("a model is a plain function: it cannot 'yield' or 'await'", node, body)
 
 
-def _walk(
-    node: ast.AST, functions: tuple[Function, ...] = ()
-) -> Iterator[tuple[ast.AST, tuple[Function, ...]]]:
+def _walk(node: ast.AST, functions: Functions = ()) -> Iterator[tuple[ast.AST, Functions]]:
     """All nodes below `node`, each with the functions around it, innermost last."""
     for child in ast.iter_child_nodes(node):
         yield child, functions
@@ -119,7 +117,7 @@ def _plan(
 ) -> tuple[list[Edit], list[str]]:
     """The edits that turn each `~` into a call, and the lines that make the containers of indexed sites."""
     lines = body.split("\n")
-    assignments: dict[tuple[int, int], tuple[ast.Assign, tuple[Function, ...]]] = {}
+    assignments: dict[tuple[int, int], tuple[ast.Assign, Functions]] = {}
     stored: dict[str, tuple[int, int]] = {}
     names = set(parameters)
     for node, functions in _walk(tree):

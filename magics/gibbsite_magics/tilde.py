@@ -12,26 +12,10 @@ from dataclasses import dataclass
 
 SKIPPED = {tokenize.COMMENT, tokenize.NL}
 LAYOUT = {tokenize.INDENT, tokenize.DEDENT, tokenize.NEWLINE, tokenize.ENCODING, tokenize.ENDMARKER}
-COMPOUND = {
-    "if",
-    "elif",
-    "else",
-    "for",
-    "while",
-    "with",
-    "try",
-    "except",
-    "finally",
-    "def",
-    "class",
-    "async",
-    "match",
-    "case",
-}
+COMPOUND = frozenset("if elif else for while with try except finally def class async match case".split())
 NEVER_A_SITE = {"lambda", "class", "def", "True", "False", "None", "global", "import", "from", "is", "pass"}
-Position = tuple[
-    int, int
-]  # line counted from 1, column in characters counted from 0, both in the cell's body
+Position = tuple[int, int]
+"""Line counted from 1, column in characters counted from 0, both in the cell's body."""
 
 
 def _error(message: str, start: Position, end: Position) -> SyntaxError:

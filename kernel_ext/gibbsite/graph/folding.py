@@ -90,9 +90,12 @@ def _owners(members: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def _acyclic(graph: "DependencyGraph", members: Mapping[str, Sequence[str]]) -> bool:
-    own = _owners(members)
-    pairs = [(own.get(a, a), own.get(b, b)) for a, b in graph.edges]
-    return nx.is_directed_acyclic_graph(nx.DiGraph([(a, b) for a, b in pairs if a != b]))
+    return nx.is_directed_acyclic_graph(nx.DiGraph(merged_edges(graph, _owners(members))))
+
+
+def merged_edges(graph: "DependencyGraph", own: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The edges once each node is the one that `own` names, without loops."""
+    return [(x, y) for a, b in graph.edges if (x := own.get(a, a)) != (y := own.get(b, b))]
 
 
 def _chains(graph: "DependencyGraph") -> dict[str, tuple[str, ...]]:
@@ -135,7 +138,5 @@ def _merged(graph: "DependencyGraph", members: Mapping[str, Sequence[str]]) -> "
                 distribution=text,
                 recurrent=inner or typical.recurrent,
             )
-    edges = [(own.get(a, a), own.get(b, b)) for a, b in graph.edges]
-    keep = [(a, b) for a, b in edges if a != b]
     groups = {g: ns for g, ns in graph.groups.items() if all(n in nodes for n in ns)}
-    return graph.rebuilt(nodes.values(), keep, graph.plates.values(), groups)
+    return type(graph)(nodes.values(), merged_edges(graph, own), graph.plates.values(), groups)

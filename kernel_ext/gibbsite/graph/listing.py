@@ -36,10 +36,7 @@ _SIGNS = {"latent": "~", "observed": "⩪", "deterministic": "=", "factor": "="}
 def listing(graph: Any) -> str:
     """One line per node in dependency order: `⟨3⟩ = z[n] ~ Categorical(w)   (⟨1⟩)  [plate n: 150]`."""
     place = {n: i for i, n in enumerate(graph.nodes)}
-    directed = nx.DiGraph()
-    directed.add_nodes_from(graph.nodes)
-    directed.add_edges_from((a, b) for a, b in graph.edges if a != b)
-    order = list(nx.lexicographical_topological_sort(directed, key=place.__getitem__))
+    order = list(nx.lexicographical_topological_sort(graph.directed, key=place.__getitem__))
     number = {n: f"⟨{i}⟩" for i, n in enumerate(order, 1)}
     lines = []
     for name in order:
@@ -85,9 +82,6 @@ def brief(graph: Any) -> str:
     if len(line) <= _MOST_WORDS:
         return line
     return line[: line.rindex(" ", 0, _MOST_WORDS)].rstrip(";,→ ") + " …"
-
-
-KINDS = ("latent", "observed", "deterministic", "data", "factor", "plate")
 
 
 @dataclass(frozen=True)

@@ -107,15 +107,11 @@ class DependencyGraph(Live):
         """Indexed sites by group: `s` → `s[0]`, `s[1]`, …"""
         return dict(self._groups)
 
-    def rebuilt(
-        self,
-        nodes: Iterable[Node],
-        edges: Iterable[tuple[str, str]],
-        plates: Iterable[PlateBox],
-        groups: Mapping[str, tuple[str, ...]],
-    ) -> "DependencyGraph":
-        """A graph of other parts, for what turns one graph into another."""
-        return type(self)(nodes, edges, plates, groups)
+    @property
+    def directed(self) -> Any:
+        """The nodes in program order and the edges as a `networkx.DiGraph`, without loops; not to be
+        changed."""
+        return self._graph
 
     def folded(self) -> tuple["DependencyGraph", dict[str, tuple[str, ...]]]:
         """An overview: groups of indexed sites and chains of deterministic values as one node each.
@@ -197,23 +193,16 @@ class DependencyGraph(Live):
                 if joins and name in ps:
                     near |= ps | ({child} if self._nodes[child].random else set())
         elif node.kind != "factor":
-            for child in self._read_by(name):
-                if self._nodes[child].random:
-                    near.add(child)
+            near |= {child for child in self._read_by(name) if self._nodes[child].random}
         return self._ordered(near - {name})
 
     def _read_by(self, name: str) -> set[str]:
         """Random nodes and factors that read `name` directly or through deterministic nodes."""
-        found: set[str] = set()
-        stack = list(self._graph.successors(name))
-        while stack:
-            n = stack.pop()
-            if n in found:
-                continue
-            found.add(n)
-            if self._nodes[n].kind == "deterministic":
-                stack += list(self._graph.successors(n))
-        return found
+
+        def on(n: str) -> Iterable[str]:
+            return self._graph.successors(n) if self._nodes[n].kind == "deterministic" else ()
+
+        return _reached(self._graph.successors(name), on)
 
     def levels(self) -> dict[str, str]:
         """ "data", "model" or "generated" for every node.

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gibbsite.graph.folding import merged_edges
 from gibbsite.graph.listing import Node, PlateBox
 from gibbsite.ground.lazy_import import later
 
@@ -73,10 +74,8 @@ def _around(boxes: Mapping[str, PlateBox], plate: str) -> Iterator[str]:
 
 def _with_paths(graph: "DependencyGraph", inside: Collection[str]) -> tuple[str, ...]:
     """The members and all that lies between them, in program order."""
-    directed = nx.DiGraph([e for e in graph.edges if e[0] != e[1]])
-    directed.add_nodes_from(graph.nodes)
-    below = {d for n in inside for d in nx.descendants(directed, n)}
-    above = {a for n in inside for a in nx.ancestors(directed, n)}
+    below = {d for n in inside for d in nx.descendants(graph.directed, n)}
+    above = {a for n in inside for a in nx.ancestors(graph.directed, n)}
     taken = set(inside) | (below & above)
     return tuple(n for n in graph.nodes if n in taken)
 
@@ -109,10 +108,9 @@ def _merged(
         plates=tuple(p for p in nodes[0].plates if p in common),
     )
     own = dict.fromkeys(names, name)
-    edges = [(own.get(a, a), own.get(b, b)) for a, b in graph.edges]
     first = next(iter(names))  # its place in program order is the plate's
     kept = {n: one if n == first else v for n, v in graph.nodes.items() if n == first or n not in own}
     used = {p for node in kept.values() for p in node.plates}
     boxes = [b for b in graph.plates.values() if b.name in used]
     groups = {g: ns for g, ns in graph.groups.items() if not set(ns) & set(own)}
-    return graph.rebuilt(kept.values(), [(a, b) for a, b in edges if a != b], boxes, groups)
+    return type(graph)(kept.values(), merged_edges(graph, own), boxes, groups)

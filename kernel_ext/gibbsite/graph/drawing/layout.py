@@ -86,22 +86,19 @@ def layout(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> Layout:
 
 def _layers(graph: Any, sizes: Mapping[str, tuple[float, float]]) -> dict[str, int]:
     """Layers by longest path; full ones pass nodes on to the next, so that the drawing stays readable."""
-    directed = nx.DiGraph()
-    directed.add_nodes_from(graph.nodes)
-    directed.add_edges_from((a, b) for a, b in graph.edges if a != b)
     full = _full(sizes[n] for n in graph.nodes)
     layer: dict[str, int] = {}
     room: dict[int, float] = {}
-    for n in nx.topological_sort(directed):
-        k = max((layer[p] + 1 for p in directed.predecessors(n)), default=0)
+    for n in nx.topological_sort(graph.directed):
+        k = max((layer[p] + 1 for p in graph.directed.predecessors(n)), default=0)
         width = sizes[n][0] + GAP_X
         while room.get(k, 0.0) and room[k] + width > full:
             k += 1
         layer[n] = k
         room[k] = room.get(k, 0.0) + width
     for n in graph.nodes:  # roots stand right above what reads them
-        below = [layer[c] for c in directed.successors(n)]
-        if below and not list(directed.predecessors(n)):
+        below = [layer[c] for c in graph.directed.successors(n)]
+        if below and not list(graph.directed.predecessors(n)):
             width, k = sizes[n][0] + GAP_X, min(below) - 1
             if k != layer[n] and room.get(k, 0.0) + width <= full:
                 room[layer[n]] -= width

@@ -104,7 +104,7 @@ def _plates(drawing: Drawing) -> list[str]:
 
 def summary_lines(graph: Any) -> list[str]:
     """What can be said in words of a graph that is too large to draw."""
-    depth = nx.dag_longest_path_length(nx.DiGraph([e for e in graph.edges if e[0] != e[1]]))
+    depth = nx.dag_longest_path_length(graph.directed)
     degree = Counter(n for a, b in graph.edges if a != b for n in (a, b))
     plates = sorted(graph.plates.values(), key=lambda p: -p.size)
     lines = [f"{summary(graph)}: too many to draw at once."]
