@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -107,8 +108,10 @@ class Lanes:
                 self._stop.set()
                 raise
 
-    def _here(self) -> Any:
-        return _Both(self._around.carried(), jax.default_device(self._device))
+    @contextmanager
+    def _here(self) -> Iterator[None]:
+        with self._around.carried(), jax.default_device(self._device):
+            yield
 
     def _inputs(self, data: Sequence[tuple]) -> dict[str, Any]:
         """The arrays of as many data sets as stand side by side; those that all have in common once."""
@@ -136,9 +139,8 @@ class Lanes:
             pool = None
             if self._engine.window_ends:
                 pool = self._lowered(jax.vmap(engine._pool_chains, in_axes=(0, axes)), state, inputs)
-            choose = self._lowered(
-                in_marked, np.zeros((self.at_once, self._engine.chains), bool), state, state
-            )
+            marks = np.zeros((self.at_once, engine.chains), bool)
+            choose = self._lowered(in_marked, marks, state, state)
         quickly = self._on_cpu
         made = {"keys": keys, "init": first, "choose": choose}
         self._programs.update({n: compiled(p, quickly=quickly) for n, p in made.items()})
@@ -293,18 +295,3 @@ def rhats(values: Mapping[str, np.ndarray]) -> np.ndarray:
             found = np.where((within <= 0) & (between > 0), np.inf, found)
         worst = np.fmax(worst, np.nanmax(found, axis=1, initial=1.0, where=~np.isnan(found)))
     return worst
-
-
-class _Both:
-    """Two contexts in one."""
-
-    def __init__(self, first: Any, second: Any):
-        self._all = (first, second)
-
-    def __enter__(self) -> None:
-        for one in self._all:
-            one.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        for one in reversed(self._all):
-            one.__exit__(*error)
