@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -114,12 +115,7 @@ class SiteMoments:
         if len(full) < 4:
             return np.full(size, np.nan), np.full(size, np.nan)
         half = len(full) // 2
-        halves = []
-        for part in (full[:half], full[half:]):
-            whole = part[0]
-            for other in part[1:]:
-                whole = whole.joined(other)
-            halves.append(whole)
+        halves = [reduce(_Batch.joined, part) for part in (full[:half], full[half:])]
         n = halves[0].n
         with np.errstate(all="ignore"):
             means = np.concatenate([h.mean for h in halves])
@@ -140,9 +136,7 @@ class SiteMoments:
         parts = [*self._full, *([self._open] if self._open else [])]
         if not parts:
             return np.full(len(self.elements), np.nan), np.full(len(self.elements), np.nan)
-        whole = parts[0]
-        for other in parts[1:]:
-            whole = whole.joined(other)
+        whole = reduce(_Batch.joined, parts)
         chains = whole.mean.shape[0]
         with np.errstate(all="ignore"):
             between = whole.n * ((whole.mean - whole.mean.mean(axis=0)) ** 2).sum(axis=0)

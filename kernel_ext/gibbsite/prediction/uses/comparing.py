@@ -57,16 +57,8 @@ class Compared(Shown):
 
     def to_frame(self) -> "DataFrame":
         """A row for each run."""
-        columns = {
-            "elpd": [e.elpd for e in self.entries],
-            "se": [e.se for e in self.entries],
-            "p": [e.p for e in self.entries],
-            "difference": [e.difference for e in self.entries],
-            "dse": [e.dse for e in self.entries],
-            "worst_k": [e.k for e in self.entries],
-            "bad_k": [e.bad for e in self.entries],
-        }
-        arrays = {n: np.array(v) for n, v in columns.items()}
+        fields = {n: n for n in ("elpd", "se", "p", "difference", "dse")} | {"worst_k": "k", "bad_k": "bad"}
+        arrays = {n: np.array([getattr(e, f) for e in self.entries]) for n, f in fields.items()}
         names = [e.name for e in self.entries]
         return frame_of({"m": arrays}, {"m": ("model",)}, {"m": (names,)}, {"m": (len(names),)}, None)
 

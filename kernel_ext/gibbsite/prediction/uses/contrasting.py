@@ -1,6 +1,6 @@
 """Two predictions whose draws belong together → what one has more than the other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,22 +32,19 @@ class Contrast(Shown):
     @property
     def difference(self) -> np.ndarray:
         """a − b."""
-        a, b = self._both
-        return a - b
+        return self._of("difference")
 
     @property
     def ratio(self) -> np.ndarray:
         """a / b; not a number where b is 0."""
-        a, b = self._both
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(b == 0, np.nan, a / b)
+        return self._of("ratio")
 
     @property
     def risk_ratio(self) -> np.ndarray:
         """The average of a over rows, divided by that of b."""
-        return self._of("risk ratio", lambda v: v.reshape(*v.shape[:2], -1).mean(axis=2))
+        return self._of("risk ratio", average_over_rows)
 
-    def _of(self, kind: str, average: Any) -> np.ndarray:
+    def _of(self, kind: str, average: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
         a, b = (average(v) for v in self._both)
         with np.errstate(divide="ignore", invalid="ignore"):
             return a - b if kind == "difference" else np.where(b == 0, np.nan, a / b)
@@ -65,7 +62,7 @@ class Contrast(Shown):
         facts, interval = self.a.facts, chosen()
         if by is not None:
             groups = groups_of(self.a, by, self.site)
-            kept = [self._of(kind, lambda v, at=at: v[:, :, at].reshape(*v.shape[:2], -1).mean(axis=2))
+            kept = [self._of(kind, lambda v, at=at: average_over_rows(v[:, :, at]))
                     for at in groups.values()]  # fmt: skip
             values = np.stack(kept, axis=2)
             dim = by if isinstance(by, str) else "by"
@@ -73,10 +70,10 @@ class Contrast(Shown):
             return frame_of({kind: columns_of(values, interval)}, {kind: (dim,)}, {kind: (labels,)},
                             {kind: values.shape[2:]}, like(facts.source))  # fmt: skip
         if average or kind == "risk ratio":
-            values = self._of(kind, lambda v: v.reshape(*v.shape[:2], -1).mean(axis=2))[..., None]
+            values = self._of(kind, average_over_rows)[..., None]
             columns, shape = {kind: columns_of(values, interval)}, {kind: (1,)}
             return frame_of(columns, {kind: ("contrast",)}, {kind: ([kind],)}, shape, like(facts.source))
-        values = self.difference if kind == "difference" else self.ratio
+        values = self._of(kind)
         name = self.site
         dims = facts.dims.get(name, tuple(f"{name}_dim_{i}" for i in range(values.ndim - 2)))
         labels = facts.labels.get(name, (None,) * (values.ndim - 2))
@@ -88,12 +85,17 @@ class Contrast(Shown):
         return views().plot_use(self)
 
     def __repr__(self) -> str:
-        x = self._of("difference", lambda v: v.reshape(*v.shape[:2], -1).mean(axis=2)).ravel()
+        x = self._of("difference", average_over_rows).ravel()
         low, high = chosen().of(x)
         return (
             f"<Contrast of {self.site}: on average {x.mean():.4g} more, {chosen()} {float(low):.4g} to "
             f"{float(high):.4g}; above 0 in {100 * float(np.mean(x > 0)):.1f} % of the draws>"
         )
+
+
+def average_over_rows(values: np.ndarray) -> np.ndarray:
+    """The averages `[chain, draw]` of `[chain, draw, *shape]`."""
+    return values.reshape(*values.shape[:2], -1).mean(axis=2)
 
 
 def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.ndarray]:

@@ -11,7 +11,7 @@ from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.prediction.uses.contrasting import check_ordered, groups_of
+from gibbsite.prediction.uses.contrasting import average_over_rows, check_ordered, groups_of
 from gibbsite.prediction.verbs import predict
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
@@ -40,7 +40,7 @@ class Effects(Shown):
     def _over(self, rows: Any) -> np.ndarray:
         whole = [(p.expected if self.site in p.outcomes else p.draws)[self.site] for p in self.predictions]
         some = [v[:, :, rows] if v.ndim > 2 else v for v in whole]  # of one number there are no rows
-        return np.stack([v.reshape(*v.shape[:2], -1).mean(axis=2) for v in some], axis=2)
+        return np.stack([average_over_rows(v) for v in some], axis=2)
 
     @property
     def slope(self) -> np.ndarray:

@@ -18,6 +18,7 @@ from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import ADDS, JOINS, MULTIPLIES, NEGATES, SUBTRACTS, of_kind
 from gibbsite.programs.jaxpr.values import Values as Known
 from gibbsite.programs.jaxpr.walker import OnDemand
+from gibbsite.programs.maps.access import affine_of
 
 _SHORT = 44
 _FEW = 16
@@ -60,23 +61,20 @@ class Constants:
         whole = np.round(value.astype(float))
         if not np.array_equal(whole, value) or np.abs(whole).max() > 2**31:
             return None
-        start = int(whole.reshape(-1)[0])
-        total: Index = start
-        expected = np.full(value.shape, float(start))
-        for a, (n, i) in enumerate(zip(value.shape, index, strict=True)):
-            if n == 1:
+        found = affine_of(whole.astype(np.int64))
+        if found is None:
+            return None
+        total: Index = found.offset
+        for n, i, step in zip(value.shape, index, found.coefs, strict=True):
+            if not step:
                 continue
-            step = int(np.take(whole, 1, axis=a).reshape(-1)[0]) - start
-            steps = np.arange(n).reshape([-1 if b == a else 1 for b in range(value.ndim)])
-            expected = expected + step * steps
             ends = bounds(i, self._writer.ranges)
-            if step and (ends is None or ends[0] < 0 or ends[1] >= n):
+            if ends is None or ends[0] < 0 or ends[1] >= n:
                 return None  # an index from the end, or out of range, names no place in the sum
-            sum_ = added(total, moved(i, 0, step)) if step else total
-            if sum_ is None:
+            if (more := added(total, moved(i, 0, step))) is None:
                 return None
-            total = sum_
-        return total if np.array_equal(expected, whole) and isinstance(total, Sym) else None
+            total = more
+        return total if isinstance(total, Sym) else None
 
     def _fixed(self, value: np.ndarray, index: tuple[Index, ...]) -> tuple[np.ndarray, tuple[Index, ...]]:
         """`value` cut down to the places that `index` can name, its constant axes left out."""
@@ -131,11 +129,7 @@ class Constants:
 
 
 def _uniform(value: np.ndarray) -> bool:
-    return bool(
-        np.array_equal(
-            value, np.broadcast_to(value.reshape(-1)[0], value.shape), equal_nan=value.dtype.kind == "f"
-        )
-    )
+    return _same(value, value.reshape(-1)[0])
 
 
 def _same(value: np.ndarray, first: np.ndarray) -> bool:
@@ -151,9 +145,7 @@ def _listed(value: np.ndarray) -> str:
 def number(value: Any) -> str:
     """A number as a person writes it: `0.3`, `1/3`, `-2`, `1e-06`."""
     scalar = np.asarray(value).reshape(-1)[0]
-    if scalar.dtype.kind in "iub":
-        return str(scalar)
-    if scalar.dtype.kind not in "f":
+    if scalar.dtype.kind != "f":
         return str(scalar)
     short = f"{float(scalar):.6g}"
     if not np.isfinite(scalar) or (type(scalar)(short) == scalar and len(short) <= 6):

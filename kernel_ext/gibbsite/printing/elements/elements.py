@@ -1,6 +1,5 @@
 """How elements are computed from elements: signs, functions, choices."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from gibbsite.programs.jaxpr.primitives import (
 )
 
 Indices = tuple[Index, ...]
-Rule = Callable[[Printer, Any, Any, Indices], Text]
 
 
 def own(atom: Any, index: Indices) -> Indices:

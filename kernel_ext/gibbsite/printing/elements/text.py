@@ -39,9 +39,8 @@ CALLS = {
             "exp exp2 log log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sqrt "
             "cbrt abs max min floor ceil round digamma erf erfc nextafter bessel_i0e bessel_i1e igamma "
             "igammac lgamma regularized_incomplete_beta polygamma zeta shift_left shift_right_arithmetic "
-            "population_count pow"
+            "population_count"
         ).split()
-        if n != "pow"
     },
 }
 """Functions of elements, by the name under which they are printed."""

@@ -107,19 +107,14 @@ def _parameters(distribution: Any) -> tuple[str, dict[str, Any]]:
 
 
 def track_model(
-    fn: Callable,
-    args: tuple = (),
-    kwargs: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    *,
-    context: Context | None = None,
+    fn: Callable, args: tuple = (), kwargs: Mapping[str, Any] | None = None, seed: int = 0
 ) -> Tape:
     """Everything one run of a NumPyro model does, the drawing of its latents included.
 
     A latent's draw is computed by records before its statement; from there on it is a value that was given,
     so that the model depends on its statements and not on a random number generator.
     """
-    recorder = Recorder(context or Context(), code_of(fn))
+    recorder = Recorder(Context(), code_of(fn))
     with _Seed(recorder, seed), as_columns:
         run = _Statements(fn, recorder)
         run.__name__ = getattr(fn, "__name__", "model")  # type: ignore[attr-defined]
@@ -127,12 +122,7 @@ def track_model(
 
 
 def tape_of_model(
-    fn: Callable,
-    args: tuple = (),
-    kwargs: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    *,
-    context: Context | None = None,
+    fn: Callable, args: tuple = (), kwargs: Mapping[str, Any] | None = None, seed: int = 0
 ) -> Tape:
     """One run of a model, cut to what its statements depend on and numbered anew.
 
@@ -141,7 +131,7 @@ def tape_of_model(
     `⟨7⟩ = n ~ 3 of 6 → [3 2 4]` for the subsample of a plate. `track_model` keeps everything. Exceptions of
     the model pass through with the tape so far as their attribute `tape`.
     """
-    full = track_model(fn, args, kwargs, seed, context=context)
+    full = track_model(fn, args, kwargs, seed)
     statements = [r for r in full.walk() if r.kind in STATEMENTS]
     return renumbered(full.slice(*statements)) if statements else full
 
@@ -163,6 +153,3 @@ def renumbered(tape: Tape) -> Tape:
 
     assign(tape.records, ())
     return replace(tape, records=tuple(move(r) for r in tape.records))
-
-
-__all__ = ["renumbered", "tape_of_model", "track_model"]

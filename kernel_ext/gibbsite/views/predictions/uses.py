@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.prediction.uses.comparing import BAD_K, Compared
-from gibbsite.prediction.uses.contrasting import Contrast
+from gibbsite.prediction.uses.contrasting import Contrast, average_over_rows
 from gibbsite.prediction.uses.deciding import Decision
 from gibbsite.prediction.uses.effects import Effects
 from gibbsite.sampling.derived.interval import chosen
@@ -45,7 +45,7 @@ def use_rows(found: Any) -> Rows:
 @use_rows.register
 def _(found: Contrast) -> Rows:
     x = found.difference
-    average = x.reshape(*x.shape[:2], -1).mean(axis=2).ravel()
+    average = average_over_rows(x).ravel()
     share = 100 * float(np.mean(average > 0))
     title = f"{found.site}: average difference, above 0 in {share:.3g} % of draws"
     whole = draws_bars("contrast average", average, title, include=(0.0,))

@@ -75,19 +75,7 @@ _SPACE = "\u202f"  # between thousands: no sign that hides anything
 
 def write_runs(runs: Any, path: Path) -> Path:
     """Write the page of `Runs.page`, which needs nothing else, and return its path."""
-    heads = (
-        "run",
-        "model",
-        "changed",
-        "data",
-        "schedule",
-        "draws",
-        "verdict",
-        "seconds",
-        "ESS/s",
-        "elpd (LOO)",
-    )
-    heads += ("tags", "note")
+    heads = ("run", *runs.heads[1:3], "data", *runs.heads[3:], "tags", "note")
     entries, rows = runs.entries, []
     for number, (entry, before) in enumerate(zip(entries, [None, *entries], strict=False)):
         cells = signed_cells(entry, number)
