@@ -21,8 +21,6 @@ from gibbsite.showing import Shown, views
 
 arviz_base, xr = later("arviz_base"), later("xarray")
 
-GROUPS = ("predictions", "posterior_predictive", "prior_predictive")
-
 
 @dataclass(frozen=True)
 class Facts:

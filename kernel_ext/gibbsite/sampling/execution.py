@@ -800,11 +800,8 @@ class Execution:
         return min(found, default=None)
 
     def _efficiency(self) -> Efficiency:
-        least, seconds, gradients = self._least_ess(), self._pace.seconds[1], self._monitor.gradients
-        return Efficiency(
-            least / seconds if least is not None and seconds else None,
-            least / gradients if least is not None and gradients else None,
-        )
+        least, seconds = self._least_ess(), self._pace.seconds[1]
+        return Efficiency(least / seconds if least is not None and seconds else None)
 
     def _outcome(self) -> Mapping[str, Any] | None:
         promised, least = self._plan.promised, self._least_ess()

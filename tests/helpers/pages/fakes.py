@@ -84,7 +84,7 @@ class FakeRun:
             ),
             scalars=tuple(s for i, s in enumerate(scalars) if i < limit or s.label in self.followed)
             if n else (),
-            efficiency=Efficiency(120.0, 0.02), partly={"z": (2048, 84010)},
+            efficiency=Efficiency(120.0), partly={"z": (2048, 84010)},
             warnings=(
                 Notice("chain 3 has not moved for 500 draws: z[12]", "try another schedule", "stuck"),
             ) if n else (),

@@ -58,9 +58,10 @@ def test_content_is_bounded_whatever_the_length(make_run):
     for parameter in content.parameters:
         assert parameter.values.shape[0] == MAX_CHAINS
         assert parameter.draw.size <= MAX_POINTS
-        assert parameter.decimated
+        assert np.any(parameter.low < parameter.high)  # points stand for several draws each
     sent = bokeh.columns(rows_of(content, SLOT_COUNT))
-    assert sum(wire.size(c) for cols in sent.values() for c in wire.encode(cols).values()) < 200_000
+    columns = [c for cols in sent.values() for c in wire.encode(cols).values()]
+    assert sum(8 * len(c) if isinstance(c, list) else len(c["data"]) for c in columns) < 200_000
 
 
 @pytest.mark.parametrize("draws", [0, 1, 2, 50, 2000])
@@ -200,12 +201,15 @@ def test_numbers(value, said):
 
 
 def test_columns_survive_the_wire():
+    def decoded(column):
+        return column if isinstance(column, list) else np.frombuffer(column["data"], column["dtype"])
+
     rng = np.random.default_rng(0)
     for values in (rng.normal(size=9), np.arange(5), np.arange(3) > 1, 1e9 + rng.normal(size=4), []):
-        back = wire.decode_column(wire.encode_column(values))
+        back = decoded(wire.encode_column(values))
         spread = np.ptp(np.asarray(values, float)) if len(values) else 1
         assert np.allclose(np.asarray(back, float), values, rtol=0, atol=1e-6 * max(float(spread), 1))
-    assert wire.decode_column(wire.encode_column(["a", "b"])) == ["a", "b"]
+    assert decoded(wire.encode_column(["a", "b"])) == ["a", "b"]
     with pytest.raises(ValueError, match="differ in length"):
         wire.encode({"x": [1, 2], "y": [1]})
 

@@ -47,11 +47,10 @@ class ScalarStat:
 
 @dataclass(frozen=True)
 class Efficiency:
-    """The lowest bulk ESS of a latent scalar, per second of sampling and per gradient of the logdensity, all
-    chains together; warm-up does not count. None where that is not defined (yet)."""
+    """The lowest bulk ESS of a latent scalar per second of sampling, all chains together; warm-up does not
+    count. None where that is not defined (yet)."""
 
     ess_per_second: float | None = None
-    ess_per_gradient: float | None = None
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,10 @@ _WORST = 0.5
 
 @dataclass(frozen=True)
 class Weights:
-    """What modes weigh, `share` and its standard error `[mode]`, and their `log_mass` `[mode]`, each up to
-    one constant."""
+    """What modes weigh, `share` and its standard error `[mode]`."""
 
     share: np.ndarray
     error: np.ndarray
-    log_mass: np.ndarray
 
 
 def mode_weights(space: Space, modes: Sequence[Mapping[str, np.ndarray]], seed: int = 0) -> Weights | None:
@@ -59,7 +57,7 @@ def mode_weights(space: Space, modes: Sequence[Mapping[str, np.ndarray]], seed: 
         return None
     share = np.exp(log_mass - logsumexp(log_mass))
     spread = share**2 * (error**2 * (1 - 2 * share) + np.sum(share**2 * error**2))
-    return Weights(share, np.sqrt(spread), log_mass)
+    return Weights(share, np.sqrt(spread))
 
 
 def _halves(space: Space, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

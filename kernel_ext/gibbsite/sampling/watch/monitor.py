@@ -66,7 +66,6 @@ class Monitor:
         self._divergent: list[np.ndarray] = []
         self._rounding: dict[int, Rounding] = {}
         self._draws = 0
-        self.gradients = 0
         self.stuck: dict[int, str] = {}
         self.notices: tuple[Notice, ...] = ()
         self.modes: Modes | None = None
@@ -84,8 +83,6 @@ class Monitor:
                     self._divergent.append(self._draws + np.flatnonzero(v.any(axis=1)))
             if key.endswith(".rounding"):
                 self._rounding.setdefault(int(key.partition(".")[0]), Rounding()).add(v)
-            if key.endswith(".n_steps"):
-                self.gradients += int(v.sum(dtype=np.int64))
         self._draws += next((len(v) for v in (*values.values(), *stats.values())), 0)
 
     @property

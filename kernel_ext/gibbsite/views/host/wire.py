@@ -72,13 +72,6 @@ def encode(columns: Mapping[str, ArrayLike]) -> dict[str, Any]:
     return {name: encode_column(values) for name, values in columns.items()}
 
 
-def decode_column(column: Any) -> np.ndarray | list:
-    """The inverse of `encode_column`, for tests and static renderings."""
-    if isinstance(column, list):
-        return column
-    return np.frombuffer(column["data"], dtype=_DTYPES[column["dtype"]])
-
-
 def packed(value: Any) -> str:
     """JSON values as text: compressed, in base64; the order of keys stays. Saved notebooks carry it."""
     return base64.b64encode(zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 9)).decode()
@@ -87,8 +80,3 @@ def packed(value: Any) -> str:
 def unpacked(text: str) -> Any:
     """The inverse of `packed`."""
     return json.loads(zlib.decompress(base64.b64decode(text)))
-
-
-def size(column: Any) -> int:
-    """Bytes of an encoded column, roughly where it is a list."""
-    return 8 * len(column) if isinstance(column, list) else len(column["data"])

@@ -59,11 +59,6 @@ class Parameter:
     autocorrelation: np.ndarray
     warmup: bool = False
 
-    @property
-    def decimated(self) -> bool:
-        """True where points stand for several draws each, and `low` and `high` for their range."""
-        return bool(np.any(self.low < self.high))
-
 
 @dataclass(frozen=True)
 class Content:
