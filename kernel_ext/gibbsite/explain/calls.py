@@ -15,21 +15,20 @@ from numpyro import handlers
 from numpyro.infer import reparam
 
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, WordError
-from gibbsite.explain.spot import Spot, made
+from gibbsite.explain.spot import Spot, Told
 from gibbsite.programs.jaxpr.source_line import at_place
 
 
-def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     """A name that is not known, or not yet."""
     if isinstance(error, UnboundLocalError):
         name = _quoted(error)
         if re.match(rf"\s*{name}\s*\+=", spot.text):
             added = f"a term of the log density is added by `numpyro.factor({name!r}, …)`"
-            return made(WordError, spot, "unknown-name", f"{name!r} has no value to add to; {added}")
+            return WordError, "unknown-name", f"{name!r} has no value to add to; {added}"
         later = f"`{name} ~ …`" if name not in seen["plates"] else f"plate {name!r}"
-        return made(
+        return (
             WordError,
-            spot,
             "unknown-name",
             f"{name!r} is used before the line that gives it a value; move {later} up",
         )
@@ -47,7 +46,7 @@ def unknown_word(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> G
         f"did you mean {near[0]!r}?" if near else "define it in the notebook, or give it in the parentheses"
     ) + _OTHERWISE.get(name, "")
     kind = "distribution" if missing or (near and near[0] in _families()) else "variable or distribution"
-    return made(WordError, spot, "unknown-name", f"there is no {kind} {name!r}; {hint}")
+    return WordError, "unknown-name", f"there is no {kind} {name!r}; {hint}"
 
 
 # functions that a model often calls and a cell does not see by their bare names
@@ -92,7 +91,7 @@ def _families() -> list[str]:
     return [n for n in dist.__all__ if n[0].isupper()]
 
 
-def wrong_call(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def wrong_call(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     """Arguments that a distribution, or another function of the line, has not."""
     found = re.match(
         r"(\w+)(?:\.__init__)?\(\) (got an unexpected keyword|takes|missing|got multiple)", str(error)
@@ -110,7 +109,7 @@ def wrong_call(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gib
         wrong = _quoted(error) or "?"
         if wrong in _ELSEWHERE and _MEANT.get(wrong) not in names:
             told = f"{name} has no argument {wrong!r}; {_ELSEWHERE[wrong]}"
-            return made(ArgumentError, spot, "arguments-of-a-distribution", told.replace("Family", name))
+            return ArgumentError, "arguments-of-a-distribution", told.replace("Family", name)
         near = _MEANT.get(wrong) if _MEANT.get(wrong) in names else None
         near = near or next(iter(difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)), None)
         what = f"{name} has no argument {wrong!r}" + (f"; did you mean {near!r}?" if near else "")
@@ -123,7 +122,7 @@ def wrong_call(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gib
         if re.search(rf"{name}\(\s*['\"]", spot.text):
             what = f"the name of a site does not go into {name}: it stands before the `~`"
     call = f" The call is {name}({says})" if what.endswith("?") else f": the call is {name}({says})"
-    return made(ArgumentError, spot, "arguments-of-a-distribution", f"{what}{call}")
+    return ArgumentError, "arguments-of-a-distribution", f"{what}{call}"
 
 
 _ALSO = {

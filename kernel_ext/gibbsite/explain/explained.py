@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError
 from gibbsite.explain.calls import unknown_word, wrong_call
 from gibbsite.explain.shapes import told_shapes
-from gibbsite.explain.spot import Rule, Spot, made, spot_of
+from gibbsite.explain.spot import Rule, Spot, Told, made, spot_of
 from gibbsite.explain.values import (
     latent_as_key,
     list_in_a_call,
@@ -32,11 +32,8 @@ def explained(error: BaseException, seen: Mapping[str, Any]) -> GibbsiteError | 
     spot = spot_of(error)
     if spot is None:
         return None
-    for rule in _RULES:
-        found = rule(error, spot, seen)
-        if found is not None:
-            return found if found.place else found.at((spot.file, spot.line), found.entry, spot.code)
-    return None
+    told = next((told for rule in _RULES if (told := rule(error, spot, seen)) is not None), None)
+    return None if told is None else made(spot, *told)
 
 
 def placed(error: GibbsiteError) -> GibbsiteError:
@@ -47,10 +44,10 @@ def placed(error: GibbsiteError) -> GibbsiteError:
     return error
 
 
-def _shapes(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def _shapes(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     if not isinstance(error, TypeError | ValueError) or not _SHAPES.search(str(error)):
         return None
-    return made(DataError, spot, "shapes", told_shapes(str(error), spot, seen))
+    return DataError, "shapes", told_shapes(str(error), spot, seen)
 
 
 _SHAPES = re.compile(
@@ -59,7 +56,7 @@ _SHAPES = re.compile(
 )
 
 
-def _no_sample(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def _no_sample(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     """A distribution where a value is wanted: `=` for `~`."""
     if not isinstance(error, TypeError | AttributeError | ValueError):
         return None
@@ -67,9 +64,8 @@ def _no_sample(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gib
         value = spot.values.get(name)
         if isinstance(value, dist.Distribution):
             kind = type(value).__name__.removesuffix("Probs").removesuffix("Logits")
-            return made(
+            return (
                 ModelError,
-                spot,
                 "missing-tilde",
                 f"{name!r} is a distribution and not a value, since `{name} = {kind}(…)` does not sample; "
                 f"write `{name} ~ {kind}(…)`",
@@ -81,11 +77,11 @@ def _no_sample(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gib
             told = (
                 f"{kind} is a distribution and no number to compute with; sample first, `x ~ {kind}(…)`, and "
             )
-            return made(ModelError, spot, "missing-tilde", f"{told}compute with `x`")
+            return ModelError, "missing-tilde", f"{told}compute with `x`"
     return None
 
 
-def _not_a_distribution(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def _not_a_distribution(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     found = re.search(r"Invalid type for 'fn'.*but received (\w+)", str(error), re.DOTALL)
     if found is None:
         return None
@@ -96,47 +92,44 @@ def _not_a_distribution(error: BaseException, spot: Spot, seen: Mapping[str, Any
         why = 'the name comes first, and then the distribution: `numpyro.sample("y", dist.Normal(0, 1))`'
     else:
         why = f"what is sampled from is {_a(what)} and no distribution; a fixed value is given with `=`"
-    return made(ArgumentError, spot, "not-a-distribution", why)
+    return ArgumentError, "not-a-distribution", why
 
 
 def _a(what: str) -> str:
     return f"an {what}" if what[0] in "aeiou" else f"a {what}"
 
 
-def _called(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def _called(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     if not re.search(r"object is not callable", str(error)):
         return None
     called = re.match(r"\s*([A-Za-z_]\w*)\s*\(", spot.code)
     name = called.group(1) if called else None
     if name is None or not isinstance(spot.values.get(name), jax.Array | np.ndarray | int | float):
         return None
-    return made(
+    return (
         ModelError,
-        spot,
         "shadowed",
         f"{name!r} is a value here, which hides the function of that name; give the site another name",
     )
 
 
-def _immutable(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def _immutable(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     if "do not support in-place item assignment" not in str(error):
         return None
     target = spot.text.strip().partition("[")[0]
-    return made(
+    return (
         ModelError,
-        spot,
         "assignment-to-an-element",
         f"an element of {target!r} cannot be assigned to; write `{target} = {target}.at[…].set(…)`, or "
         f"`{target}[…] ~ …` to sample it",
     )
 
 
-def _branches(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def _branches(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     if not re.search(r"cond branch outputs must have|branches? .*must have the same", str(error)):
         return None
-    return made(
+    return (
         ModelError,
-        spot,
         "branches-that-differ",
         "the branches of `cond` have statements of other names or values of other shapes, and both are run "
         "as one: give both the same; where what there is differs, Python's `if` of a draw makes two "
@@ -144,12 +137,11 @@ def _branches(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Gibb
     )
 
 
-def _nested_loops(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def _nested_loops(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     if "when you use nested scan" not in str(error):
         return None
-    return made(
+    return (
         ModelError,
-        spot,
         "scan-within-scan",
         "this is a nested scan, and NumPyro's `scan` knows of no other `scan` within its steps; write the "
         "inner one as a plate, where its steps need not know of each other, as a loop in Python, or both as "
@@ -157,13 +149,12 @@ def _nested_loops(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> 
     )
 
 
-def _beyond_whole_numbers(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> GibbsiteError | None:
+def _beyond_whole_numbers(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     found = re.search(r"Got <class 'int'> with value (-?\d+)", str(error))
     if not isinstance(error, OverflowError) or found is None:
         return None
-    return made(
+    return (
         DataError,
-        spot,
         "whole-numbers",
         f"the whole number {found[1]} is larger than JAX's whole numbers hold; make a decimal number of it, "
         "as in `1.0 * n`",

@@ -4,7 +4,7 @@ import ast
 import re
 
 from gibbsite.errors import DataError, GibbsiteError, ModelError
-from gibbsite.explain.spot import Spot, foreign_tables
+from gibbsite.explain.spot import Spot, foreign_tables, made
 from gibbsite.programs.jaxpr.compat import is_traced
 
 _SLICED = re.compile(r"([A-Za-z_]\w*)\s*\[([^\[\]]*:.*)\]$")
@@ -19,26 +19,25 @@ def told_latent(spot: Spot | None) -> GibbsiteError:
     """The error to raise where the value of a latent is asked for, with its place."""
     if spot is None:
         return ModelError(
-            "the model needs the value of a random variable while it is traced. Python's `if`, "
-            "`for`, `int()`, "
-            "shapes and NumPy functions cannot depend on a latent value: use `jnp` functions, `jnp.where`, "
-            "`jax.lax.cond` or a plate of fixed size"
+            "the model needs the value of a random variable while it is traced. Python's `if`, `for`, "
+            "`int()`, shapes and NumPy functions cannot depend on a latent value: use `jnp` functions, "
+            "`jnp.where`, `jax.lax.cond` or a plate of fixed size"
         ).at(None, "value-of-a-latent")
-    place = spot.file, spot.line
     if (table := told_table(spot)) is not None:
-        return DataError(f"{table} ({spot.told})").at(place, "tables-of-the-notebook", spot.code)
+        return made(spot, DataError, "tables-of-the-notebook", table)
     if (sparse := _sparse(spot)) is not None:
-        return DataError(f"{sparse} ({spot.told})").at(place, "no-numbers", spot.code)
+        return made(spot, DataError, "no-numbers", sparse)
     bounds = _SLICED.match(spot.code.strip())
     asked = bounds.group(2) if bounds else spot.code
     names = [n for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", asked)) if is_traced(spot.values.get(n))]
     if not names and (of_data := _eager(spot)) is not None:
-        return ModelError(f"{of_data} ({spot.told})").at(place, "value-of-a-latent", spot.code)
+        return made(spot, ModelError, "value-of-a-latent", of_data)
     of = f"{names[0]!r}, " if names else ""
-    return ModelError(
+    what = (
         f"`{spot.code.strip()}` needs the value of {of}{'' if of else 'something computed from '}a random "
-        f"variable, which has none while the model is traced; {_cure(spot)} ({spot.told})"
-    ).at(place, "value-of-a-latent", spot.code)
+        f"variable, which has none while the model is traced; {_cure(spot)}"
+    )
+    return made(spot, ModelError, "value-of-a-latent", what)
 
 
 def _eager(spot: Spot) -> str | None:
@@ -62,7 +61,7 @@ def picked_from_a_list(spot: Spot | None) -> GibbsiteError | None:
         return None
     name = picked.group(1)
     what = f"{name!r} is a list, from which one place at a time is picked; write `jnp.array({name})[…]`"
-    return DataError(f"{what} ({spot.told})").at((spot.file, spot.line), "no-numbers", spot.code)
+    return made(spot, DataError, "no-numbers", what)
 
 
 def told_table(spot: Spot) -> str | None:
@@ -74,8 +73,7 @@ def told_table(spot: Spot) -> str | None:
     kind = f"a {type(value).__name__} of {type(value).__module__.partition('.')[0]}"
     return (
         f"{name!r} is {kind}, which the model reads from outside; give it in the parentheses, `m(…, "
-        f"{name})`, and "
-        f"its columns become arrays, its categories codes"
+        f"{name})`, and its columns become arrays, its categories codes"
     )
 
 

@@ -113,10 +113,13 @@ def _positional(family: str, call: ast.Call, name: str | None) -> list[ast.expr]
     return call.args[parameters.index(name) :][:1] if name in parameters else []
 
 
-Rule = Callable[[BaseException, Spot, Mapping[str, Any]], GibbsiteError | None]
+Told = tuple[type[GibbsiteError], str, str]
+"""The kind of an error, its heading of the catalogue, and its sentence."""
+
+Rule = Callable[[BaseException, Spot, Mapping[str, Any]], Told | None]
 """The exception, where it arose, and what is known (the sizes of `plates`); None where it does not fit."""
 
 
-def made(kind: type[GibbsiteError], spot: Spot, entry: str, sentence: str) -> GibbsiteError:
+def made(spot: Spot, kind: type[GibbsiteError], entry: str, sentence: str) -> GibbsiteError:
     """An error about a place, under its heading of the catalogue."""
     return kind(f"{sentence} ({spot.told})").at((spot.file, spot.line), entry, spot.code)
