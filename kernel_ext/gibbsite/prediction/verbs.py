@@ -14,7 +14,6 @@ from gibbsite.diagnostics.predictive.parts import Part, parts_of
 from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
-from gibbsite.inputs.tables import Labels
 from gibbsite.prediction.across import across
 from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of, outcomes_of
 from gibbsite.prediction.asked.planned import Planned, planned
@@ -26,6 +25,10 @@ from gibbsite.sampling.engine.resources import available_memory, readable
 from gibbsite.validation.whole_numbers import wrapped
 
 _FILLED = 0.8  # of the free memory
+_ONE = (
+    "is of one structure at a time: model.structure(…) is the ordinary model of one; sample that, and "
+    "predict from its run"
+)
 _FEW = 100  # draws' worth below which a mean's error is a tenth of the spread, and is told
 
 
@@ -66,10 +69,7 @@ def predict(
     if parts[0].there is None:
         return one(parts[0], seed)
     if folder is not None:
-        raise ModelError(
-            "to= is of one structure at a time: model.structure(…) is the ordinary model of one; sample "
-            "that, and predict from its run"
-        )
+        raise ModelError(f"to= {_ONE}")
     return _of_structures(parts, table, dict(arguments or {}), do, given, wanted, seed, id(run))
 
 
@@ -85,10 +85,7 @@ def _of_structures(
 ) -> Prediction:
     """The prediction from a run's draws of several structures, or (`pairs` is None) from the prior's."""
     if given:
-        raise ModelError(
-            "given= is of one structure at a time: model.structure(…) is the ordinary model of one; sample "
-            "that, and predict from its run"
-        )
+        raise ModelError(f"given= {_ONE}")
     makes = {m for part in parts for n in part.decided for m in n.partition("?")[0].split("+")}
     if decided := sorted(makes & {*(do or {})}):
         raise ModelError(
@@ -420,7 +417,8 @@ def _facts(
     told |= {site: asked.labels[n] for n, site in outcomes_of(origin).items() if n in asked.labels}
     return Facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
-        None if held.given else pairs, asked.source, pairs[1], _of_rows(asked.labels),
+        None if held.given else pairs, asked.source, pairs[1],
+        {n: t for n, t in asked.labels.items() if n.startswith("index of ")},
     )  # fmt: skip
 
 
@@ -430,10 +428,6 @@ def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(shape, whole) == whole
     except ValueError:
         return False
-
-
-def _of_rows(labels: Labels) -> Labels:
-    return {n: t for n, t in labels.items() if n.startswith("index of ")}
 
 
 def _nominal(plan: Planned, outcomes: Sequence[str]) -> dict[str, int]:

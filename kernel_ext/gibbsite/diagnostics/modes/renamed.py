@@ -136,14 +136,11 @@ def renamed_chains(plan: Plan, draws: Mapping[str, np.ndarray], bad: Collection[
             borne, moved = [n for n in held if n in way.labels], [n for n in held if n in way.moves]
             if not borne or not moved or way.mirrored or not {*bad} <= {*borne, *moved}:
                 continue
-            found = [_named_as_first(way, [held[n] for n in borne], k, c) for c in range(1, _chains(held))]
+            labels = [held[n] for n in borne]
+            found = [_named_as_first(way, labels, k, c) for c in range(1, len(labels[0]))]
             if _agree(held, moved, borne, found) and seen.allows and all(map(seen.unchanged, found)):
                 return tuple(moved)
     return ()
-
-
-def _chains(draws: Mapping[str, np.ndarray]) -> int:
-    return len(next(iter(draws.values())))
 
 
 def _named_as_first(way: Exchange, labels: Sequence[np.ndarray], k: int, chain: int) -> Exchange:

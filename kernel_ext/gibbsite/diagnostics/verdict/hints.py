@@ -75,7 +75,7 @@ def for_disagreement(
         density is not None
         and not discrete
         and len(bad) + bool(smooth) > 1
-        and all(_smooth(density, n) for n in bad)
+        and not any(density.bounds_of(n) for n in bad)
     ):
         return f"draw more, or together by gradients: NUTS [{' '.join(dict.fromkeys([*bad, *smooth]))}]"
     return "draw more: run.resume(draws=…)"
@@ -132,10 +132,6 @@ def _measured(plan: Plan, density: Density, gibbs: Sequence[str]) -> MissingFrac
 def _middle(density: Density, name: str, draws: np.ndarray) -> np.ndarray:
     flat = draws.reshape(draws.shape[0] * draws.shape[1], *draws.shape[2:])
     return flat[-1] if density.sites[name].discrete else flat.mean(axis=0)
-
-
-def _smooth(density: Density, name: str) -> bool:
-    return not density.bounds_of(name)
 
 
 def _other_coordinates(plan: Plan) -> list[str]:

@@ -163,8 +163,8 @@ def changes(before: Any, after: Any) -> list[str]:
     found = []
     if before.model_name != after.model_name:
         found.append(f"another model ({before.model_name} before)")
-    elif _source(before) != _source(after):
-        found.append(_difference(_source(before), _source(after)))
+    elif before.source != after.source:
+        found.append(_difference(before.source, after.source))
     elif before.fingerprint != after.fingerprint:
         found.append("model changed")
     if not found and before.data_fingerprint != after.data_fingerprint:
@@ -174,10 +174,6 @@ def changes(before: Any, after: Any) -> list[str]:
     pairs = ((n, getattr(before.settings, n), getattr(after.settings, n)) for n in _SETTINGS)
     found += [f"{n.removeprefix('asked_')} {old} → {new}" for n, old, new in pairs if old != new]
     return found
-
-
-def _source(run: Any) -> str:
-    return run.source
 
 
 def _difference(old: str, new: str) -> str:

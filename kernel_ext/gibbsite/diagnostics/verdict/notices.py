@@ -11,6 +11,7 @@ from gibbsite.density.model.bounds import base_constraint
 from gibbsite.diagnostics.measures.convergence import bfmi, rank_rhat, sorted_rhat
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice, ScalarStat
+from gibbsite.diagnostics.modes.found import told_chains
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import label_of
 from gibbsite.storage.names import axis_labels, scalar_name
@@ -145,7 +146,7 @@ def stuck_chains(plan: Plan, moments: Moments) -> tuple[dict[int, str], list[Not
         draws = min(int(m.unmoved[c, k]) for c, k in zip(chains, firsts, strict=True))
         more = int(still.any(axis=0).sum()) - 1
         others = f" and {more} more of {site!r}" if more else ""
-        which = f"chain {chains[0]} has" if len(chains) == 1 else f"chains {_listed(chains)} have"
+        which = f"{told_chains(chains)} {'has' if len(chains) == 1 else 'have'}"
         notices.append(
             Notice(
                 f"{which} not moved for {draws} draws: {label}{others}",
@@ -165,10 +166,6 @@ def summed_sites(plan: Plan) -> frozenset[str]:
     """The sites that are drawn exactly given all others at every step: where they rest, these decide them."""
     blocks = [b for b in plan.blocks if len(b.sites) > len(b.eliminated)]
     return frozenset(n for b in blocks for n in b.eliminated)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def told_by_labels(plan: Plan, notices: Sequence[Notice]) -> set[str]:

@@ -170,11 +170,3 @@ class Places:
         same = [r.same for r in self._rows if (r.before, r.now) == (old, size)]
         known = min(same, default=min(old, size) if untold else 0)
         return np.where(np.arange(size) < min(known, old), np.arange(size), -1).astype(np.int32)
-
-
-def counted(axes: tuple[np.ndarray, ...]) -> tuple[int, int]:
-    """How many elements of a site are known, and how many are new."""
-    known = np.ones((), bool)
-    for axis in axes:
-        known = known[..., None] & (axis >= 0)
-    return int(known.sum()), int(known.size - known.sum())

@@ -2,7 +2,7 @@
 new."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from gibbsite.prediction.asked.arguments import (
     placed,
     places_of,
 )
-from gibbsite.prediction.asked.places import Places, Rows, counted, grown_plates, rows_of
+from gibbsite.prediction.asked.places import Places, Rows, grown_plates, rows_of
 from gibbsite.prediction.asked.resting import read_whole, resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company
 from gibbsite.prediction.asked.unheard import unheard
@@ -58,7 +58,6 @@ class Planned:
     rows: list[Rows]
     cut: tuple[int, int] | None = None
     data: tuple[str, ...] = ()
-    stood_in: frozenset[str] = field(default_factory=frozenset)
     beside: tuple[str, ...] = ()
 
 
@@ -107,7 +106,7 @@ def planned(
         if found.sites[name].shape[-1] == total:  # it goes by rows, and not by columns
             values, density = longer, found
             rows, cut = [Rows(split.before, total, split.before)], (split.before, split.now)
-    anew = _anew(origin, rows, asked)
+    anew = _anew(rows, asked)
     fn, arguments = _function(origin, values)
     check = set(stood_in) & _read_of(density)
     if check:
@@ -147,8 +146,7 @@ def planned(
     if cut is None:
         beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
     beside += () if prior else unheard(origin, density, asked, outcomes, places, news)
-    stood = frozenset(stood_in)
-    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, stood, beside)
+    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, beside)
 
 
 def _check_lengths(
@@ -212,9 +210,8 @@ def _function(origin: Any, values: Mapping[str, Any]) -> tuple[Any, Arguments]:
     return origin.fn, arguments.fixing(fixed) if fixed else arguments
 
 
-def _anew(origin: Any, rows: list[Rows], asked: Asked) -> bool:
+def _anew(rows: list[Rows], asked: Asked) -> bool:
     """Whether the gaps in the model's own data are elsewhere now."""
-    del origin
     return bool(asked.new) and any(r.same < r.now or r.before != r.now for r in rows)
 
 
@@ -241,9 +238,9 @@ def _analysed(
     observed values that nobody gave."""
     if not asked.new:
         return _density(origin, asked.values, sizes, data, False), dict(asked.values), set()
-    anew = _anew(origin, rows, asked)
+    anew = _anew(rows, asked)
     values, stood_in = _stand_ins(origin, asked, outcomes, rows)
-    as_none = {n for n, v in asked.values.items() if v is None and n in {o for o in outcomes}}
+    as_none = {n for n, v in asked.values.items() if v is None and n in outcomes}
 
     def traced() -> Density:
         try:
@@ -377,7 +374,8 @@ def _recipe(
         before = None if prior else origin.sites.get(name)
         stands = axes is not None and before is not None and before.role != "deterministic"
         if stands and axes is not None and before is not None:
-            count, more = counted(axes)
+            known_ = Part(axes).known
+            count, more = int(known_.sum()), int((~known_).sum())
             whole = all(np.array_equal(a, np.arange(n)) for a, n in zip(axes, before.shape, strict=True))
             if site.in_scan and axes:  # a number in a branch of `cond` has no steps
                 _check_loop(name, site, before)

@@ -196,7 +196,10 @@ class Many:
         ]
         data = {n: _stacked([np.asarray(o[n]) for o in observed]) for n in observed[0]}
         tree = xr.DataTree()
-        told = [one.stats if isinstance(one, Fit) else _stats(one) for one in self._fits.values()]
+        told = [
+            one.stats if isinstance(one, Fit) else named_stats(one.plan, one.kept.sampled_stats.read())
+            for one in self._fits.values()
+        ]
         stats = {n: _stacked([s[n] for s in told]) for n in told[0] if all(n in s for s in told)}
         for group, found in (("posterior", draws), ("sample_stats", stats), ("observed_data", data)):
             if group not in shape.children:
@@ -230,10 +233,6 @@ class Many:
         lines += [f"  {n}: {v}" for n, v in list(doubtful.items())[:10]]
         lines += [f"  {n} failed: {e}" for n, e in list(self.failures.items())[:10]]
         return "\n".join(lines)
-
-
-def _stats(run: Any) -> dict[str, np.ndarray]:
-    return named_stats(run.plan, run.kept.sampled_stats.read())
 
 
 def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
