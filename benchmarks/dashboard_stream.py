@@ -43,9 +43,9 @@ run.kept.sampled.reserve(DRAWS)
 
 began = {}
 class Timed(run_dashboard.Dashboard):
-    def _refresh(self):
+    def refresh(self):
         started, cpu = time.time(), time.thread_time()
-        super()._refresh()
+        super().refresh()
         began[int(self._content.snapshot.draws_done)] = (started, time.thread_time() - cpu)
 
 def stream():

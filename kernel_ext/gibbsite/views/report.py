@@ -245,11 +245,10 @@ def _table(content: Content) -> str:
         return ""
     heads = "".join(f"<th>{escape(head)}</th>" for head in words.HEADS)
     lines = []
-    flags = {"rhat": "rhat_bad", "ess_bulk": "bulk_bad", "ess_tail": "tail_bad"}
     for row in table[:LISTED]:
         cells = []
         for name in words.CELLS:
-            bad = ' class="bad"' if row.get(flags.get(name, "")) else ""
+            bad = ' class="bad"' if row.get(words.FLAGS.get(name, "")) else ""
             value = escape(row["shown" if name == "label" else name])
             cells.append(f"<td{bad}>{f'<code>{value}</code>' if name == 'label' else value}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -267,7 +266,10 @@ def _schedule(model: Any, content: Content) -> str:
         sites = ", ".join(row.sites) if not isinstance(row.sites, str) else row.sites
         values = (
             f"<code>{escape(sites)}</code>",
-            *(escape(str(v or "")).replace("\n", "<br>") for v in _cells(row)),
+            *(
+                escape(str(v or "")).replace("\n", "<br>")
+                for v in (row.kernel, row.reason, row.blocked, row.cost)
+            ),
         )
         lines.append("<tr>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")
     table = "".join(f"<th>{escape(head)}</th>" for head in heads)
@@ -288,10 +290,6 @@ def _strip(site: str, degrees: np.ndarray) -> str:
     return (
         f'<div class="strip" title="{escape(centring.help_on(site))}">{said} {drawn} ({centring.ENDS})</div>'
     )
-
-
-def _cells(row: Any) -> tuple[Any, ...]:
-    return (row.kernel, row.reason, row.blocked, row.cost)
 
 
 # of a page that has a ground of its own, and of a notebook

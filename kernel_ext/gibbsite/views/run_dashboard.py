@@ -110,11 +110,7 @@ class Dashboard:
         for label in labels:
             self._run.trace(label, max_points=2)
         self._labels = labels or None
-        self._refresh()
-
-    def refresh(self) -> None:
-        """Show the run's state of now."""
-        self._refresh()
+        self.refresh()
 
     def _follow(self) -> None:
         if self._forget is None:
@@ -168,7 +164,7 @@ class Dashboard:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """For front ends that do not let an object show itself, as marimo; it follows the run there, too."""
-        self._refresh()
+        self.refresh()
         out = {"text/plain": self.text(), "text/html": self.static_html()} | self.widget_mime()
         self._follow()
         self._shown = True
@@ -176,7 +172,7 @@ class Dashboard:
         return out
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        self._refresh()
+        self.refresh()
         twin = self.widget._twin
         show(self, twin)
         self._follow()
@@ -244,7 +240,7 @@ class Dashboard:
                     self._thread = None
                     return
             began, replicating = time.thread_time(), self._panel.replicating
-            self._refresh()
+            self.refresh()
             ended = self._content.snapshot.status in ENDED
             if ended and self._asked_to_time:
                 self._measure_blocks()
@@ -278,7 +274,7 @@ class Dashboard:
         try:
             if whole:
                 self._panel.with_prior = True
-                self._refresh()
+                self.refresh()
                 self._attend()
         finally:
             self._leave_twin()
@@ -304,11 +300,11 @@ class Dashboard:
         except GibbsiteError as error:
             self._timing_note = str(error)
         self._asked_to_time = False
-        self._refresh()
+        self.refresh()
 
     # ------------------------------------------------------------ drawing
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
         """Gather the run's state and send it."""
         with self._drawing:
             previous = [p.label for p in self._content.parameters] if self._was_auto else []

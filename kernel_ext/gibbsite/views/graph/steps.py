@@ -41,7 +41,13 @@ def _steps(marginal: Any) -> Iterator[Step]:
         }
 
 
-_MOST_STANDS = 8
+MOST_STANDS = 8
+
+
+def stands(names: Sequence[str]) -> list[str]:
+    """The first of the names that a merged node stands for, and how many more there are."""
+    more = len(names) - MOST_STANDS
+    return [*names[:MOST_STANDS], *([f"{more} more"] if more > 0 else [])]
 
 
 def told(
@@ -98,9 +104,7 @@ def _told(graph: Any, name: str, model: Any, rows: Mapping[str, Any], inside: Se
         "line": node.line[1] if node.line is not None else 0,
     }
     if inside:
-        more = len(inside) - _MOST_STANDS
-        out["plate"] = name.startswith("plate ")
-        out["stands"] = [*inside[:_MOST_STANDS], *([f"{more} more"] if more > 0 else [])]
+        out |= {"plate": name.startswith("plate "), "stands": stands(inside)}
     row = next((rows[n] for n in (name, *inside) if n in rows), None)
     if row is not None:
         out |= {"kernel": row.kernel, "reason": row.reason, "blocked": _in_line(row.blocked)}

@@ -24,7 +24,7 @@ from gibbsite.graph.drawing.style import (
     TITLE_SIZE,
 )
 from gibbsite.graph.plates import Closed, closed
-from gibbsite.views.graph.steps import steps_of, told
+from gibbsite.views.graph.steps import MOST_STANDS, stands, steps_of, told
 
 MAX_WIDTH = 980
 _SMALLEST_SCALE = 0.82  # below, words are too small to read: the page scrolls instead
@@ -112,7 +112,6 @@ def view_of(graph: Any, use_greek: bool = False, like: Mapping[str, float] | Non
 
 # of more plates than this, or in a graph of more than `READABLE` nodes, not every set is drawn in advance
 EVERY_SET = 3
-_MOST_STANDS = 8
 _SEPARATOR = "\n"
 
 
@@ -171,16 +170,14 @@ def _form(
 def _told(found: Closed, name: str, inside: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
     """What there is to tell of a closed plate."""
     node, members = found.graph.nodes[name], found.members[name]
-    stands = [s for m in members for s in inside.get(m, (m,))]
     updates = [f"{m} by {kernel}" for m in members if (kernel := entries.get(m, {}).get("kernel"))]
-    more = len(stands) - _MOST_STANDS
     return {
         "discrete": node.discrete,
         "shape": list(node.shape),
         "plates": list(node.plates),
         "plate": True,
-        "stands": [*stands[:_MOST_STANDS], *([f"{more} more"] if more > 0 else [])],
-        "updates": ", ".join(updates[:_MOST_STANDS]) + (", …" if len(updates) > _MOST_STANDS else ""),
+        "stands": stands([s for m in members for s in inside.get(m, (m,))]),
+        "updates": ", ".join(updates[:MOST_STANDS]) + (", …" if len(updates) > MOST_STANDS else ""),
     }
 
 

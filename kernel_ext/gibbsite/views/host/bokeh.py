@@ -178,13 +178,11 @@ class BokehWidget(anywidget.AnyWidget):
 
     def push(self, source: str, **columns: ArrayLike) -> None:
         """Replace all columns of the data source named `source`. Bounded by what you pass: decimate first."""
-        with self._lock:
-            self._columns = {**self._columns, source: self._encoded(columns)}
+        self.push_all({source: columns})
 
     def patch(self, target: str, **props: Any) -> None:
         """Set properties (JSON values) of the Bokeh model named `target`."""
-        with self._lock:
-            self._props = {**self._props, target: {**self._props.get(target, {}), **props}}
+        self.patch_all({target: props})
 
     def push_all(self, columns: Mapping[str, Mapping[str, ArrayLike]]) -> None:
         """`push` for several sources."""

@@ -44,6 +44,11 @@ def tick_text(values: list[float]) -> list[str]:
     return [f"{v:.{min(decimals, 6)}f}".replace("-", "−") for v in values]
 
 
+def clipped(words: str, most: int) -> str:
+    """Words that are too long without their end."""
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
 def elided(words: str, most: int = _NAME) -> str:
     """Words that are too long without their middle: names of one kind often differ at the end."""
     if len(words) <= most:
@@ -287,7 +292,7 @@ class Axes:
             start = min(left, LEFT)
             # what goes on beyond the plot would run into the next one's title
             room = max(8, int((self.width - start) / _LETTER))
-            title = self.title if len(self.title) <= room else self.title[: room - 1] + "…"
+            title = clipped(self.title, room)
             back.append(text(start, 14, title, size=12, font_weight="600", fill=self.title_colour))
         return "".join([*back, data, *self.over])
 

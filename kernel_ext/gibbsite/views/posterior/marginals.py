@@ -3,6 +3,7 @@
 import numpy as np
 
 from gibbsite.sampling.derived.marginals import Forest, Marginal, Ribbon, Shown, Strip
+from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS
 from gibbsite.views.plots.plot import (
     Axis,
@@ -65,10 +66,6 @@ def name_of(found: Marginal | Strip, value: float) -> str:
     """What a value is called: by its label where it has one."""
     place = round(value)
     return found.called[place] if 0 <= place < len(found.called) else f"{value:g}"
-
-
-def _clipped(words: str, most: int) -> str:
-    return words if len(words) <= most else words[: most - 1] + "…"
 
 
 def _is_named(found: Marginal) -> bool:
@@ -159,7 +156,7 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
     ticks = None
     if found.discrete and found.wide == 1 and found.x.size <= 12:
         room = max(4, (_WIDE if large else _LETTERS) // found.x.size)
-        ticks = tuple((float(v), _clipped(name_of(found, v), room)) for v in found.x)
+        ticks = tuple((float(v), svg.clipped(name_of(found, v), room)) for v in found.x)
     plain = _is_event(found) or _is_named(found)
     under = "" if plain else _middle(found)
     brief = _brief(found) if _is_named(found) else beside(found.mean, found.sd)
@@ -242,7 +239,7 @@ def _ribbon(found: Ribbon, name: str, large: bool) -> Plot:
     # not at the ends, where words would be cut
     at = np.unique(((np.arange(5) + 0.5) / 5 * (x.size - 1)).round().astype(int))
     plain = found.names[0] == found.labels[0]  # without labels of their own
-    ticks = tuple((float(x[i]), str(int(x[i])) if plain else _clipped(found.names[i], 12)) for i in at)
+    ticks = tuple((float(x[i]), str(int(x[i])) if plain else svg.clipped(found.names[i], 12)) for i in at)
     return Plot(
         name,
         tables,

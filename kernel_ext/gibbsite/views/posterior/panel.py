@@ -91,12 +91,8 @@ class PosteriorPanel:
                     self._run.derive(text)
                 else:
                     self._run.forget(text)
-            except ExpressionError as error:
-                self._note = {
-                    "sentence": error.sentence, "text": error.text, "at": error.start, "length": error.length,
-                }  # fmt: skip
             except (GibbsiteError, OSError) as error:
-                self._note = {"sentence": str(error)}
+                self._note = _noted(error)
             self._answered += 1
 
     # ------------------------------------------------------------ what it shows
@@ -141,10 +137,7 @@ class PosteriorPanel:
         elif self.now is not None and not self._sent[5]:
             prior = any(getattr(found, "prior", None) is not None for found in self.now.shown)
             widget._posterior = told_cards(self.now, self._run, prior=prior)
-            rows = focus_rows(self.now)
-            widget.push_all(bokeh.columns(rows))
-            widget.patch_all(bokeh.props(rows))
-            widget._focus = {"item": _layout(rows) if rows else "", "key": _structure(rows)}
+            _show(widget, focus_rows(self.now))
             self._sent = (*self._sent[:5], True)
         if self._save != self._saved:
             self._saved = self._save
@@ -221,12 +214,8 @@ class CheckPanel:
                 how = {"prior": ended, "leave_one_out": ended and few}
                 self.now = self._run.checks(statistics=wanted, by=by, draws=_LIVE, **how)
                 self._statistics, self._by, self._note = wanted, by, {}
-            except ExpressionError as error:
-                self._note = {
-                    "sentence": error.sentence, "text": error.text, "at": error.start, "length": error.length,
-                }  # fmt: skip
             except GibbsiteError as error:
-                self._note = {"sentence": str(error)}
+                self._note = _noted(error)
             if text is not None:
                 self._answered += 1
                 break
@@ -279,13 +268,24 @@ class CheckPanel:
             "legend": legend_of(self.now),
             "more": "",
         }
-        rows = large_rows(self.now, self._focus, LARGE)
-        widget.push_all(bokeh.columns(rows))
-        widget.patch_all(bokeh.props(rows))
-        widget._focus = {
-            "item": _layout(rows) if rows else "",
-            "key": f"check {_structure(rows)}" if rows else "",
-        }
+        _show(widget, large_rows(self.now, self._focus, LARGE), "check ")
+
+
+def _noted(error: Exception) -> dict[str, Any]:
+    """Why what was asked for is refused, and where in its text."""
+    if not isinstance(error, ExpressionError):
+        return {"sentence": str(error)}
+    return {"sentence": error.sentence, "text": error.text, "at": error.start, "length": error.length}
+
+
+def _show(widget: Any, rows: Rows, prefix: str = "") -> None:
+    """Plot the rows large; a layout is made anew where its key is another."""
+    widget.push_all(bokeh.columns(rows))
+    widget.patch_all(bokeh.props(rows))
+    widget._focus = {
+        "item": _layout(rows) if rows else "",
+        "key": f"{prefix}{_structure(rows)}" if rows else "",
+    }
 
 
 def _structure(rows: Rows) -> str:

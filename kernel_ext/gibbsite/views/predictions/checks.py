@@ -54,7 +54,7 @@ def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = Non
         out.append(_along(checks))
     out += [_statistic(s) for s in checks.statistics]
     if checks.pareto_k:
-        out.append(_pareto(checks))
+        out.append(pareto(checks.pareto_k, checks.good_k, "check pareto"))
     if checks.groups and checks.kind != CENSORED:  # whose means are not known; as high as groups are many
         out.append(_grouped(checks))
     return [_at(plot, height) for plot in out]
@@ -356,7 +356,3 @@ def _statistic(found: Statistic) -> Plot:
     title = f"{text}: data {found.seen:.4g}, {told}"
     marks = (*plot.marks, Line("data", colour=INK, width=2.2))
     return replace(plot, tables=tables, marks=marks, title=title, ground=BAD if odd else None)
-
-
-def _pareto(checks: Checks) -> Plot:
-    return pareto(checks.pareto_k, checks.good_k, "check pareto")

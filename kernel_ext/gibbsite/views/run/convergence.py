@@ -9,7 +9,6 @@ from gibbsite.views.ink.colours import BAD, CHAINS, DASHES, OTHERS, STROKES, WOR
 from gibbsite.views.plots.plot import Axis, Band, Line, Mark, Plot, Rows, Rug, Rule, Table, reach
 from gibbsite.views.run.content import MAX_CHAINS, RHAT_LIMIT, Content, Parameter
 
-SOON = "no draws yet"
 WARMING = "  (warm-up: not counted)"
 HEIGHT, RUN_HEIGHT = 165, 180
 # Fewer prefixes of a run are no course of its measures.
@@ -149,14 +148,15 @@ def _autocorrelation(i: int, p: Parameter, names: Sequence[str], here: bool) -> 
 def _running(content: Content, kind: str, slots: int, course: bool) -> Plot:
     """R-hat (`kind="rhat"`) or bulk ESS (`"ess"`) as the run went on, against its threshold; hidden where
     that is no `course` yet."""
-    series = content.rhat if kind == "rhat" else content.ess
+    both = {"rhat": content.rhat, "ess": content.ess}
+    series = both[kind]
     chosen = [p.label for p in content.parameters][:slots]
     limit = RHAT_LIMIT if kind == "rhat" else float(content.ess_limit)
     nothing = np.full(content.marks.size, np.nan)
     tables: dict[str, Table] = {}
     for i in range(slots):
         label = chosen[i] if i < len(chosen) else None
-        of = {k: s.get(label, nothing) if label else nothing for k, s in _both(content).items()}
+        of = {k: s.get(label, nothing) if label else nothing for k, s in both.items()}
         tables[f"run{i}"] = {
             "draw": content.marks,
             **of,
@@ -172,10 +172,6 @@ def _running(content: Content, kind: str, slots: int, course: bool) -> Plot:
         limit=limit,
         visible=bool(content.parameters) and not content.warming and course,
     )
-
-
-def _both(content: Content) -> dict[str, Mapping[str, np.ndarray]]:
-    return {"rhat": content.rhat, "ess": content.ess}
 
 
 def _course(

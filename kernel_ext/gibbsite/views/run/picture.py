@@ -53,10 +53,10 @@ def _header(content: Content) -> tuple[str, float]:
     height = 42.0
     if snapshot.message:
         colour = {"fill": BAD} if snapshot.status == "failed" else {}
-        parts.append(svg.text(0, 56, _clipped(snapshot.message, 130), size=12, **colour))
+        parts.append(svg.text(0, 56, svg.clipped(snapshot.message, 130), size=12, **colour))
         height += 18
     worth = {} if getattr(snapshot, "verdict", None) else {"fill": WORN, "font_weight": "600"}
-    for line in _wrapped(words.verdict(snapshot), 120):
+    for line in textwrap.wrap(words.verdict(snapshot), 120):
         parts.append(svg.text(0, height + 14, line, size=12, **worth))
         height += 16
     return "".join(parts), height
@@ -110,8 +110,8 @@ def chain_words(snapshot: object, chain: int) -> str:
 def _warnings(content: Content) -> tuple[str, float]:
     parts, y = [], 0.0
     for warning in content.snapshot.warnings:
-        lines = _wrapped(warning.text, 128)
-        hint = _wrapped(warning.hint, 128) if warning.hint else []
+        lines = textwrap.wrap(warning.text, 128)
+        hint = textwrap.wrap(warning.hint, 128) if warning.hint else []
         height = 15 * (len(lines) + len(hint)) + 7
         parts.append(svg.rect(0, y, 3, height - 2, WORN))
         for i, line in enumerate(lines + hint):
@@ -150,10 +150,9 @@ def _table(content: Content) -> tuple[str, float]:
     y = 17.0
     parts.append(f'<line x1="0" x2="{right[-1]}" y1="{y}" y2="{y}" stroke="{ANY_LINE}"/>')
     for row in table[:TABLE_ROWS]:
-        bad = {"rhat": row["rhat_bad"], "ess_bulk": row["bulk_bad"], "ess_tail": row["tail_bad"]}
         parts.append(svg.text(0, y + 14, svg.elided(row["shown"], _LETTERS + int(more / _LETTER)), size=12))
         for x, name in zip(right, words.CELLS[1:], strict=True):
-            style = {"fill": BAD, "font_weight": "600"} if bad.get(name) else {}
+            style = {"fill": BAD, "font_weight": "600"} if row.get(words.FLAGS.get(name, "")) else {}
             parts.append(svg.text(x, y + 14, row[name], size=12, anchor="end", **style))
         y += 17
     if len(table) > TABLE_ROWS:
@@ -182,7 +181,7 @@ def _blocks(content: Content) -> tuple[str, float]:
         y += 18
     for i, block in enumerate(blocks):
         parts.append(svg.rect(0, y + 3, 9, 9, BLOCKS[i % len(BLOCKS)], rx="2"))
-        parts.append(svg.text(15, y + 11, _clipped(f"{block.label}: {words.block_detail(block)}", 125)))
+        parts.append(svg.text(15, y + 11, svg.clipped(f"{block.label}: {words.block_detail(block)}", 125)))
         y += 16
         for site, degrees in centring.learnt_of(content.snapshot, block.sites):
             parts.append(svg.text(15, y + 11, f"{centring.said(site, degrees)} ({centring.ENDS})"))
@@ -190,11 +189,3 @@ def _blocks(content: Content) -> tuple[str, float]:
             parts.append(svg.shifted(15, y + 1, centring.strip(site, degrees, 300)))
             y += 20
     return "".join(parts), y
-
-
-def _clipped(line: str, most: int) -> str:
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def _wrapped(line: str, most: int) -> list[str]:
-    return textwrap.wrap(line, most)

@@ -143,7 +143,6 @@ _ROWS = 8
 _RULE = "1px solid rgba(127,127,127,.35)"
 _CELL = "padding:2px 10px 2px 0;border:none;background:transparent;color:inherit"
 _BAD = "color:#d0493e;font-weight:600"
-_FLAGS = {"rhat": "rhat_bad", "ess_bulk": "bulk_bad", "ess_tail": "tail_bad"}
 
 
 def card_html(run: Any) -> str:
@@ -192,7 +191,7 @@ def table_html(content: Content, labels: Sequence[str] | None = None) -> str:
                 "td",
                 row[name],
                 i,
-                _BAD if row.get(_FLAGS.get(name, "")) else "",
+                _BAD if row.get(words.FLAGS.get(name, "")) else "",
             )
             for i, name in enumerate(words.CELLS)
         )

@@ -157,6 +157,8 @@ def verdict(snapshot: Any) -> str:
 
 HEADS = ("", "mean", "sd", "mcse", "R-hat", "ESS bulk", "ESS tail")
 CELLS = ("label", "mean", "sd", "mcse", "rhat", "ess_bulk", "ess_tail")
+FLAGS = {"rhat": "rhat_bad", "ess_bulk": "bulk_bad", "ess_tail": "tail_bad"}
+"""What tells in a row that the cell is bad."""
 
 
 def text(content: Content, limit: int = 12) -> str:
