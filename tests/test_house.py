@@ -38,7 +38,6 @@ LAZY = {
     "kernel_ext/gibbsite/demo.py": {"sklearn", "statsmodels"},  # optional dependencies
     "kernel_ext/gibbsite/diagnostics/verdict/elpd.py": {"arviz_stats"},
     "magics/gibbsite_magics/__init__.py": {"gibbsite_magics"},
-    "magics/gibbsite_magics/completion.py": {"gibbsite"},
     "magics/gibbsite_magics/magics.py": {"gibbsite"},
     "magics/gibbsite_magics/notebook/data.py": {"gibbsite"},
     "magics/gibbsite_magics/said.py": {"gibbsite"},

@@ -6,6 +6,8 @@ from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
+from gibbsite_magics.target import models_in
+
 LINE = re.compile(r"(?:^|[=(;]\s*|\s)%(sample|check|predict|graph|conditional|schedule|trace)\s+([^\n]*)$")
 # what may follow a flag
 VALUES = {
@@ -34,9 +36,7 @@ def candidates(shell: Any, before: str) -> list[str] | None:
 
 
 def _names(shell: Any, magic: str, words: list[str]) -> list[str]:
-    from gibbsite import Model
-
-    models = {n: v for n, v in shell.user_ns.items() if isinstance(v, Model) and not n.startswith("_")}
+    models = models_in(shell)
     if not words:
         return sorted(models)
     if magic == "conditional" and len(words) == 1 and words[0] in models:

@@ -19,7 +19,7 @@ from gibbsite_magics.notebook.data import Ahead, Taken, forgotten
 from gibbsite_magics.said import register, show_first, ungrammatical
 from gibbsite_magics.settings import evaluated, settings
 from gibbsite_magics.show import FirstWait, begin, follow, show, watch
-from gibbsite_magics.target import explain_run, name_to_bind
+from gibbsite_magics.target import explain_run, models_in, name_to_bind
 
 
 def without_comment(line: str) -> str:
@@ -392,8 +392,7 @@ class Gibbsite(Magics):
             return value
         if callable(value):
             raise UsageError(f"{name!r} is a function: gibbsite.model({name}, …) makes a model of it")
-        models = [n for n, v in self._shell.user_ns.items() if isinstance(v, Model) and not n.startswith("_")]
-        raise _readable(UnknownNameError("model", name, models), self._shell)
+        raise _readable(UnknownNameError("model", name, models_in(self._shell)), self._shell)
 
     def _plainly(self, action: Callable[[], Any]) -> Any:
         """Run it; errors raised on purpose come without our frames."""

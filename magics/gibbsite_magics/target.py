@@ -69,10 +69,15 @@ def _no_file(line: str) -> bool:
     return not words or (named and not any(os.path.exists(words[0] + end) for end in ("", ".py", ".ipynb")))
 
 
-def _meant(shell: Any) -> str:
+def models_in(shell: Any) -> dict[str, Any]:
+    """The models among the variables of a notebook, by name."""
     from gibbsite import Model
 
-    models = [n for n, v in shell.user_ns.items() if isinstance(v, Model) and not n.startswith("_")]
+    return {n: v for n, v in shell.user_ns.items() if isinstance(v, Model) and not n.startswith("_")}
+
+
+def _meant(shell: Any) -> str:
+    models = list(models_in(shell))
     return (
         f"the variable `run` is there once a run has begun: `run = %sample {models[-1] if models else 'm'}`"
     )
