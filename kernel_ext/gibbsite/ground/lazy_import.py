@@ -7,7 +7,7 @@ floors that sample: the facade names these alike. PEP 810 proposes the like as `
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any, ForwardRef
+from typing import TYPE_CHECKING, Any, ForwardRef
 
 
 class _Later(ModuleType):
@@ -29,3 +29,9 @@ def later(name: str) -> Any:
 def named_later(module: str, name: str) -> Any:
     """Stands for a class in annotations: `typing.get_type_hints` imports its module and finds the class."""
     return ForwardRef(f"later({module!r}).{name}", module=__name__)
+
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as DataFrame
+else:
+    DataFrame = named_later("pandas", "DataFrame")

@@ -2,21 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.errors import ModelError
-from gibbsite.ground.lazy_import import later, named_later
+from gibbsite.ground.lazy_import import DataFrame, later
 from gibbsite.storage.draws import scalar_labels
 from gibbsite.structure.present import Entry
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-else:
-    DataFrame = named_later("pandas", "DataFrame")
 
 pd = later("pandas")
 _SHOWN = 12

@@ -81,6 +81,16 @@ def wrapped_html(rows: Rows, alt: str, least: float = 1) -> str:
     return f'<div role="figure" aria-label="{escape(alt, quote=True)}">{"".join(images)}</div>'
 
 
+def picture_of(rows: Rows, text: str, title: str, legend: str = "", least: float = 1) -> Picture:
+    """A picture of plots, and below them how what is drawn."""
+    markup, height = rows_svg(rows, STILL_WIDTH, least)
+    html = wrapped_html(rows, text.splitlines()[0], least)
+    if legend:
+        markup, height = markup + svg.text(8, height + 12, legend), height + 20
+        html += f"<p>{escape(legend)}</p>"
+    return Picture(svg.document(STILL_WIDTH, height, [markup]), text, {title: rows}, html=html)
+
+
 def plot_run(run: Run, *labels: str, view: str | None = None, beside: Run | None = None) -> Picture:
     """Plots of a run's draws.
 

@@ -7,7 +7,7 @@ share of draws with that value, and finer where a value is rare.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,10 @@ from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.elimination import Marginal, SeriesMarginal, marginal_of
 from gibbsite.errors import ModelError, UnknownNameError
 from gibbsite.ground.arguments import a_name
-from gibbsite.ground.lazy_import import later, named_later
+from gibbsite.ground.lazy_import import DataFrame, later
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.passes.for_cpu import jitted
 from gibbsite.storage.draws import label_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-else:
-    DataFrame = named_later("pandas", "DataFrame")
 
 pd = later("pandas")
 

@@ -8,7 +8,7 @@ censored; LOO-PIT, which uses no datum twice, for all of them.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,7 +30,7 @@ from gibbsite.errors import (
 )
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import a_name, shown
-from gibbsite.ground.lazy_import import later, named_later
+from gibbsite.ground.lazy_import import DataFrame, later
 from gibbsite.prediction.frame import frame_of
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.uses.contrasting import groups_of
@@ -39,11 +39,6 @@ from gibbsite.sampling.derived.derived import Derived
 from gibbsite.sampling.derived.expression import Shape
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-else:
-    DataFrame = named_later("pandas", "DataFrame")
 
 ecdf_utils, optimize = later("arviz_stats.ecdf_utils"), later("scipy.optimize")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +11,9 @@ from gibbsite.diagnostics.verdict.elpd import difference
 from gibbsite.diagnostics.verdict.predictions import SMALL, other_data
 from gibbsite.errors import DataError, OptionError
 from gibbsite.ground.arguments import shown
-from gibbsite.ground.lazy_import import named_later
+from gibbsite.ground.lazy_import import DataFrame
 from gibbsite.prediction.frame import frame_of
 from gibbsite.showing import Shown, views
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-else:
-    DataFrame = named_later("pandas", "DataFrame")
 
 BAD_K = 0.7  # beyond it PSIS is not to be relied on (Vehtari et al. 2024, §3.2.4)
 _CLEAR = 2.0  # standard errors

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gibbsite.diagnostics.verdict.history import logged
 from gibbsite.diagnostics.verdict.verdict import Verdict, judged
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import a_name, a_path, shown, text
-from gibbsite.ground.lazy_import import named_later
+from gibbsite.ground.lazy_import import DataFrame
 from gibbsite.ground.services import ask
 from gibbsite.plans.schedule.plan import of_the_prior
 from gibbsite.sampling.derived.deriving import Deriving
@@ -32,11 +32,6 @@ from gibbsite.showing import Shown, views
 from gibbsite.storage.described import write_remarks
 from gibbsite.storage.draws import empty_like, label_of, scalar_labels
 from gibbsite.storage.summaries import Summary
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-else:
-    DataFrame = named_later("pandas", "DataFrame")
 
 
 class Looking(Deriving, Predicting, Shown):

@@ -1,7 +1,6 @@
 """Predictive checks as plots, each described once: for a picture, a report, and the cards of a dashboard."""
 
 from dataclasses import replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,11 @@ from gibbsite.views.plots.plot import (
     Plot,
     Rows,
     Rule,
-    Stretches,
     axes,
     reach,
-    rows_svg,
 )
-from gibbsite.views.plotted import STILL_WIDTH, Picture, wrapped_html
-from gibbsite.views.predictions.plots import MOST_DOTS, counts, draws_bars, pareto, shares
+from gibbsite.views.plotted import Picture, picture_of
+from gibbsite.views.predictions.plots import MOST_DOTS, counts, draws_bars, pareto, shares, strokes
 
 CARD = 150
 _MOST_GROUPS = 30
@@ -148,12 +145,8 @@ def plot_checks(checks: Checks, each: str | None = None) -> Picture:
     """The picture of checks, or of one plot for `each` group."""
     rows = checks_rows(checks) if each is None else _rows(each_group(checks, each), 3)
     least = 1 if each is None else len(rows[0])
-    markup, height = rows_svg(rows, STILL_WIDTH, least=least)
     legend = legend_of(checks)
-    markup += svg.text(8, height + 12, legend)
-    document = svg.document(STILL_WIDTH, height + 20, [markup])
-    html = f"{wrapped_html(rows, legend, least)}<p>{escape(legend)}</p>"
-    return Picture(document, f"{legend}\n{checks!r}", {"Check": rows}, html=html)
+    return picture_of(rows, f"{legend}\n{checks!r}", "Check", legend, least)
 
 
 def checks_html(checks: Checks) -> str:
@@ -328,19 +321,11 @@ def _grouped(checks: Checks) -> Plot:
     if left > 0:
         worst = sorted(range(len(rows)), key=lambda i: -rows[i][3])[:_MOST_GROUPS]
         rows = [rows[i] for i in sorted(worst)]
-    y = np.arange(len(rows), 0, -1, dtype=float)
     low, high = chosen().of(np.stack([r[2] for r in rows]))
-    tables = {"groups": {"x": [r[1] for r in rows], "y": y, "low": low, "high": high}}
-    marks = (
-        Stretches("groups", colour=_DRAWN, width=4, alpha=0.5),
-        Dots("groups", colour=INK, size=6, tip=(("", "@x"),)),
-    )
-    ticks = tuple(zip(y.tolist(), (r[0] for r in rows), strict=True))
     more = f" ({_MOST_GROUPS} farthest off)" if left > 0 else ""
     title = f"mean of {checks.site} by {checks.by}{more}"
-    x = Axis(*reach(low, high, [r[1] for r in rows]), checks.site)
-    return Plot("check by", tables, marks, x, Axis(0.4, len(rows) + 0.6, ticks=ticks), title=title,
-                height=70 + 17 * len(rows))  # fmt: skip
+    plot = strokes("groups", [r[0] for r in rows], [r[1] for r in rows], low, high, title)
+    return replace(plot, name="check by", x=replace(plot.x, label=checks.site), height=70 + 17 * len(rows))
 
 
 def _statistic(found: Statistic) -> Plot:

@@ -5,15 +5,15 @@ Numbers over a range: the share of values below each, of the data and of replica
 yes or no: how often each value. Rows without data of their own: every row's mean and interval.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
-from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, CHAINS
 from gibbsite.views.plots.plot import (
     INK,
@@ -22,14 +22,14 @@ from gibbsite.views.plots.plot import (
     Bars,
     Dots,
     Line,
+    Mark,
     Plot,
     Rows,
     Rule,
     Stretches,
     reach,
-    rows_svg,
 )
-from gibbsite.views.plotted import STILL_WIDTH, Picture, wrapped_html
+from gibbsite.views.plotted import Picture, picture_of, wrapped_html
 
 REPLICATES = 400  # their pointwise intervals have a Monte Carlo error below a twentieth of their width
 _GRID = 160
@@ -169,6 +169,23 @@ def pareto(by_datum: Mapping[str, float], good: float, name: str) -> Plot:
     return Plot(name, tables, marks, Axis(-1, len(k), "datum"), y, (Rule(good),), title=title)
 
 
+def strokes(
+    name: str, names: Sequence[str], mean: ArrayLike, low: np.ndarray, high: np.ndarray, title: str
+) -> Plot:
+    """Below each other by their names: means as dots, intervals as strokes."""
+    y = np.arange(len(names), 0, -1, dtype=float)
+    tables = {name: {"x": mean, "y": y, "low": low, "high": high}}
+    marks: tuple[Mark, ...] = (
+        Stretches(name, colour=_DRAWN, width=4, alpha=0.5),
+        Dots(name, colour=INK, size=6, tip=(("", "@x"),)),
+    )
+    ticks = tuple(zip(y.tolist(), names, strict=True))
+    return Plot(
+        name, tables, marks, Axis(*reach(low, high, mean)), Axis(0.4, len(names) + 0.6, ticks=ticks),
+        title=title, height=70 + 20 * len(names),
+    )  # fmt: skip
+
+
 def _names(prediction: Prediction, name: str, shape: tuple[int, ...]) -> list[str]:
     labels = prediction.facts.labels.get(name, (None,) * len(shape))
     index = getattr(prediction.facts.source, "index", None)
@@ -184,13 +201,9 @@ _LINES = 10  # of the table below a picture
 def plot_prediction(prediction: Prediction, name: str) -> Picture:
     """The picture of one site of a prediction."""
     rows = plots_of(prediction, name)
-    markup, height = rows_svg(rows, STILL_WIDTH)
-    legend, text = _legend(rows), f"{name}: {prediction.note}"
-    if legend:
-        markup, height = markup + svg.text(8, height + 12, legend), height + 20
-    document = svg.document(STILL_WIDTH, height, [markup])
-    html = f"{wrapped_html(rows, text)}<p>{escape(legend)}</p>" if legend else ""
-    return Picture(document, text, {name: rows}, html=html)
+    legend = _legend(rows)
+    found = picture_of(rows, f"{name}: {prediction.note}", name, legend)
+    return found if legend else Picture(found.svg, found.text, found.views)  # which a page shows whole
 
 
 def _legend(rows: Rows) -> str:

@@ -1,6 +1,5 @@
 """What is made of predictions, as pictures: contrasts, effects, decisions and comparisons of models."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 from html import escape
@@ -13,24 +12,20 @@ from gibbsite.prediction.uses.contrasting import Contrast, average_over_rows
 from gibbsite.prediction.uses.deciding import Decision
 from gibbsite.prediction.uses.effects import Effects
 from gibbsite.sampling.derived.interval import chosen
-from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import CHAINS
 from gibbsite.views.plots.plot import (
-    INK,
     Axis,
     Band,
     Dots,
     Line,
-    Mark,
     Plot,
     Rows,
     Rule,
     Stretches,
     reach,
-    rows_svg,
 )
-from gibbsite.views.plotted import STILL_WIDTH, Picture, wrapped_html
-from gibbsite.views.predictions.plots import columns_html, draws_bars, head_of, pareto, rows
+from gibbsite.views.plotted import Picture, picture_of
+from gibbsite.views.predictions.plots import columns_html, draws_bars, head_of, pareto, rows, strokes
 
 _DRAWN = CHAINS[0]
 _HEIGHT = 230
@@ -82,7 +77,7 @@ def _by_value(name: str, found: Effects, title: str, draws: np.ndarray) -> Plot:
     low, high = chosen().of(flat.T)
     mean = flat.mean(axis=0)
     if any(isinstance(v, str) for v in found.values):
-        return _strokes(name, list(map(str, found.values)), mean, low, high, title)
+        return strokes(name, list(map(str, found.values)), mean, low, high, title)
     x = np.asarray(found.values, float)
     tables = {name: {"x": x, "y": mean, "low": low, "high": high}}
     tip = ((found.name, "@x"), (found.site, "@y"))
@@ -100,7 +95,7 @@ def _(found: Decision) -> Rows:
     values = np.stack([v.ravel() for v in found.draws.values()])
     low, high = chosen().of(values)
     names, chance = list(found.draws), np.array(list(found.best_probability.values()))
-    expected = _strokes(
+    expected = strokes(
         "decision", names, values.mean(axis=1), low, high, f"{found.text}: mean and {chosen()}"
     )
     y = np.asarray(expected.tables["decision"]["y"])
@@ -120,7 +115,7 @@ def _(found: Compared) -> Rows:
     names = [e.name for e in found.entries]
     apart, error = (np.array([getattr(e, n) for e in found.entries]) for n in ("difference", "dse"))
     title = "elpd less the best's, ± one standard error"
-    first = _strokes("compared", names, apart, apart - error, apart + error, title)
+    first = strokes("compared", names, apart, apart - error, apart + error, title)
     first = replace(first, rules=(Rule(0.0, of="x"),))
     each = [
         replace(pareto(e.pareto_k, BAD_K, f"pareto {i}"), title=f"{e.name}: Pareto k, {e.bad} above {BAD_K}")
@@ -131,30 +126,9 @@ def _(found: Compared) -> Rows:
     return ((first,), *(tuple(each[i : i + 2]) for i in range(0, len(each), 2)))
 
 
-def _strokes(
-    name: str, names: Sequence[str], mean: np.ndarray, low: np.ndarray, high: np.ndarray, title: str
-) -> Plot:
-    """Below each other by their names: means as dots, intervals as strokes."""
-    y = np.arange(len(names), 0, -1, dtype=float)
-    tables = {name: {"x": mean, "y": y, "low": low, "high": high}}
-    marks: tuple[Mark, ...] = (
-        Stretches(name, colour=_DRAWN, width=4, alpha=0.5),
-        Dots(name, colour=INK, size=6, tip=(("", "@x"),)),
-    )
-    ticks = tuple(zip(y.tolist(), names, strict=True))
-    return Plot(
-        name, tables, marks, Axis(*reach(low, high, mean)), Axis(0.4, len(names) + 0.6, ticks=ticks),
-        title=title, height=70 + 20 * len(names),
-    )  # fmt: skip
-
-
 def plot_use(found: Any) -> Picture:
     """The picture."""
-    plots, words = use_rows(found), repr(found)
-    markup, height = rows_svg(plots, STILL_WIDTH)
-    html = wrapped_html(plots, words.splitlines()[0])
-    document = svg.document(STILL_WIDTH, height, [markup])
-    return Picture(document, words, {type(found).__name__: plots}, html=html)
+    return picture_of(use_rows(found), repr(found), type(found).__name__)
 
 
 def use_html(found: Any) -> str:
