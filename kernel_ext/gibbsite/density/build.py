@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -177,6 +178,15 @@ def parameters_of_function(fn: Callable) -> list[str]:
         return list(inspect.signature(fn).parameters)
     except (TypeError, ValueError):
         return []
+
+
+def named_arguments(
+    fn: Callable, args: tuple, kwargs: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Arguments by the names of the function's parameters."""
+    names = parameters_of_function(fn)
+    names += [f"argument {i}" for i in range(len(names), len(args))]
+    return dict(zip(names, args, strict=False)) | dict(kwargs)
 
 
 def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:

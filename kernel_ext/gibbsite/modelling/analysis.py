@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density, build_density
-from gibbsite.density.build import parameters_of_function
+from gibbsite.density.build import named_arguments
 from gibbsite.density.handlers.params import with_constants
 from gibbsite.density.liveness import check_proper
 from gibbsite.density.model.alone import as_columns, handlers_alone
@@ -50,9 +50,8 @@ class Bound:
 
 def bound(fn: Callable, args: tuple, kwargs: Mapping[str, Any] | None, name: str | None) -> Bound:
     """Bind a function to what people give. Raises `DataError` for what cannot be an array."""
-    known, parameters = Known(), parameters_of_function(fn)
-    texts = [*parameters, *(f"argument {i}" for i in range(len(parameters), len(args)))]
-    arrays = tuple(as_arrays(v, n, known) for v, n in zip(args, texts, strict=False))
+    known = Known()
+    arrays = tuple(as_arrays(v, n, known) for n, v in named_arguments(fn, args).items())
     named = {n: as_arrays(v, n, known) for n, v in (kwargs or {}).items()}
     known.labels = {n: tuple(map(printed, labels)) for n, labels in known.labels.items()}
     return Bound(fn, arrays, named, name or getattr(fn, "__name__", "model"), known)

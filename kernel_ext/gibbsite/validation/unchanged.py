@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density.build import parameters_of_function, traced_again
+from gibbsite.density.build import named_arguments, traced_again
 from gibbsite.density.density import Density
 from gibbsite.errors import ModelError
 from gibbsite.inputs.live import live
@@ -35,11 +35,7 @@ def check_unchanged(fn: Callable[..., Any], density: Density) -> None:
 def _plain_arguments(fn: Callable[..., Any], density: Density) -> dict[str, Any]:
     """The arguments that are no arrays of the program, by name."""
     args, kwargs = density.arguments.rebuild(density.arguments.arrays)
-    names = parameters_of_function(fn)
-    named = [*names, *(f"argument {i}" for i in range(len(names), len(args)))]
-    return {
-        n: v for n, v in (dict(zip(named, args, strict=False)) | kwargs).items() if not isinstance(v, Table)
-    }
+    return {n: v for n, v in named_arguments(fn, args, kwargs).items() if not isinstance(v, Table)}
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -10,16 +10,16 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from gibbsite.density.build import parameters_of_function
+from gibbsite.density.build import named_arguments, parameters_of_function
 from gibbsite.density.current import current
 from gibbsite.density.known_elements import sources
-from gibbsite.density.model.arguments import places_within, split_arguments
+from gibbsite.density.model.arguments import Arguments, places_within, split_arguments
 from gibbsite.density.model.names import printed
 from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
 from gibbsite.inputs.table import Table
 from gibbsite.inputs.tables import Known, Labels, as_arrays
-from gibbsite.prediction.asked.groups import Groups, groups_of, with_rows
+from gibbsite.prediction.asked.groups import Groups, argument_of, groups_of, with_rows
 
 _SINCE = re.compile(r"days since (\S+)")
 
@@ -57,22 +57,23 @@ class Asked:
 
 def bound_arguments(origin: Any) -> dict[str, Any]:
     """A model's arguments by the names of its function's parameters."""
-    names = parameters_of_function(origin.fn)
-    named = [*names, *(f"argument {i}" for i in range(len(names), len(origin.args)))]
-    return dict(zip(named, origin.args, strict=False)) | dict(origin.kwargs)
+    return named_arguments(origin.fn, origin.args, origin.kwargs)
 
 
 def call_of(origin: Any, values: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """`values` by parameter as the model's positional and keyword arguments."""
-    names = parameters_of_function(origin.fn)
-    named = [*names, *(f"argument {i}" for i in range(len(names), len(origin.args)))][: len(origin.args)]
+    named = named_arguments(origin.fn, origin.args)
     return tuple(values[n] for n in named), {n: v for n, v in values.items() if n not in named}
+
+
+def arguments_of(origin: Any, values: Mapping[str, Any]) -> Arguments:
+    """`values` by parameter as arguments whose arrays stand apart."""
+    return split_arguments(*call_of(origin, values), parameters_of_function(origin.fn))
 
 
 def leaves_of(origin: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays among arguments, by name: `x`, `df['x']`."""
-    args, kwargs = call_of(origin, values)
-    found = split_arguments(args, kwargs, parameters_of_function(origin.fn))
+    found = arguments_of(origin, values)
     return dict(zip(found.names, found.given, strict=True))
 
 
@@ -92,6 +93,14 @@ def placed(value: Any, path: Sequence[Any], array: Any) -> Any:
     if isinstance(value, Table):
         return value | {key: array}
     return {**value, key: placed(value.get(key, {}), rest, array)}
+
+
+def with_leaf(
+    values: Mapping[str, Any], places: Mapping[str, tuple[Any, ...]], leaf: str, array: Any
+) -> dict[str, Any]:
+    """Arguments with another array for one of their leaves, which stand at `places`."""
+    head = argument_of(leaf)
+    return {**values, head: placed(values[head], places[leaf], array)}
 
 
 def outcomes_of(origin: Any) -> dict[str, str]:
@@ -133,7 +142,7 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
     for name, value in sorted(given.items(), key=lambda item: item[0] not in groups):  # they say what is new
         if value is None:
             values[name] = None
-            gone = {n for n in before if _head(n) == name}
+            gone = {n for n in before if argument_of(n) == name}
             new |= gone
             absent |= gone
             continue
@@ -147,7 +156,7 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
         if isinstance(made, Table) and isinstance(was, Table):
             made = made.like(was)
         leaves = _leaves(made, name)
-        own = {n for n in before if _head(n) == name}
+        own = {n for n in before if argument_of(n) == name}
         if isinstance(was, Table) and isinstance(made, Table) and not leaves.keys() & own:
             columns = ", ".join(map(repr, was.columns))
             raise DataError(
@@ -255,14 +264,10 @@ def _with(made: Any, leaves: Mapping[str, Any], name: str) -> Any:
     return found.rebuild([leaves[n] for n in found.names])[1][name]
 
 
-def _head(leaf: str) -> str:
-    return leaf.partition("[")[0]
-
-
 def _row_of(label: str) -> str | None:
     """The argument whose rows a set of labels is of."""
     _, found, name = label.rpartition(" of ")
-    return _head(name) if found else None
+    return argument_of(name) if found else None
 
 
 def _index(*tables: Any) -> Any:

@@ -62,8 +62,8 @@ def groups_of(origin: Any, bound: Mapping[str, Any]) -> dict[str, Groups]:
     """The tables of groups among a model's arguments, by name."""
     found = {}
     for name in (n for n, v in bound.items() if isinstance(v, Table)):
-        others = {t for leaf, t in origin.labels.items() if " of " not in leaf and _head(leaf) != name}
-        naming = sorted(n for n in origin.analysis.known.naming if _head(n) == name)
+        others = {t for leaf, t in origin.labels.items() if " of " not in leaf and argument_of(leaf) != name}
+        naming = sorted(n for n in origin.analysis.known.naming if argument_of(n) == name)
         for named in [*naming, f"index of {name}"]:
             own = origin.labels.get(named, ())
             if own in others and len(own) == len(bound[name]):
@@ -78,5 +78,6 @@ def with_rows(before: Any, now: Any, rows: np.ndarray) -> Any:
     return np.concatenate([before, now])[places]
 
 
-def _head(leaf: str) -> str:
+def argument_of(leaf: str) -> str:
+    """The argument that an array is of: `df` of `df['x']`."""
     return leaf.partition("[")[0]

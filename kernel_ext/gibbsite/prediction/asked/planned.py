@@ -9,22 +9,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density import Density, Site, build_density
-from gibbsite.density.build import parameters_of_function
+from gibbsite.density.build import named_arguments
 from gibbsite.density.current import current, weighted_latents
 from gibbsite.density.known_elements import constant_value
-from gibbsite.density.model.arguments import Arguments, split_arguments
+from gibbsite.density.model.arguments import Arguments
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.inputs.table import ANEW
 from gibbsite.prediction.asked.arguments import (
     Asked,
+    arguments_of,
     bound_arguments,
     call_of,
     leaves_of,
     outcomes_of,
-    placed,
     places_of,
+    with_leaf,
 )
+from gibbsite.prediction.asked.groups import argument_of
 from gibbsite.prediction.asked.places import Places, Rows, grown_plates, rows_of
 from gibbsite.prediction.asked.resting import read_whole, resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company
@@ -199,8 +201,7 @@ def _check_steps(origin: Any, asked: Asked) -> None:
 
 
 def _function(origin: Any, values: Mapping[str, Any]) -> tuple[Any, Arguments]:
-    args, kwargs = call_of(origin, values)
-    arguments = split_arguments(args, kwargs, parameters_of_function(origin.fn))
+    arguments = arguments_of(origin, values)
     kept = set(origin.density.arguments.names)
     fixed = [
         i
@@ -281,9 +282,8 @@ def _stand_ins(
         if not gone and (leaf in asked.new or longer == len(own)):
             continue
         array = np.zeros((longer, *np.shape(own)[1:]), np.asarray(own).dtype)
-        head = leaf.partition("[")[0]
-        if not places[leaf] or values[head] is not None:
-            values[head] = placed(values[head], places[leaf], array)
+        if not places[leaf] or values[argument_of(leaf)] is not None:
+            values = with_leaf(values, places, leaf, array)
         stood_in.add(leaf)
     return values, stood_in
 
@@ -329,8 +329,7 @@ def _put_in_front(
     origin: Any, values: Mapping[str, Any], rows: Rows, outcomes: Mapping[str, str], stood_in: set[str]
 ) -> dict[str, Any]:
     """The arguments with the model's own rows before the new ones."""
-    args, kwargs = call_of(origin, values)
-    found = split_arguments(args, kwargs, parameters_of_function(origin.fn))
+    found = arguments_of(origin, values)
     before = leaves_of(origin, bound_arguments(origin))
     arrays = []
     for name, array in zip(found.names, found.given, strict=True):
@@ -338,10 +337,7 @@ def _put_in_front(
         if own is not None and np.ndim(own) and len(own) == rows.before and len(array) == rows.now:
             array = np.concatenate([np.asarray(own), np.asarray(array)])
         arrays.append(jnp.asarray(array))
-    given, named = found.rebuild(arrays)
-    names = parameters_of_function(origin.fn)
-    named_args = [*names, *(f"argument {i}" for i in range(len(names), len(given)))]
-    out = dict(zip(named_args, given, strict=False)) | dict(named)
+    out = named_arguments(origin.fn, *found.rebuild(arrays))
     for name in stood_in | set(outcomes):
         if name in out and out[name] is None and name in before:
             out[name] = np.concatenate(

@@ -10,6 +10,7 @@ from gibbsite.density import Density
 from gibbsite.density.hierarchy.exchangeability import random_state
 from gibbsite.density.known_elements import sources
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
+from gibbsite.prediction.asked.groups import argument_of
 from gibbsite.programs.maps.access import Whole
 
 
@@ -18,7 +19,7 @@ def resting(origin: Any, density: Density, asked: Asked, known: Collection[str])
     enter its distribution, or what data make of all of it (a process written by its factor)."""
     before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
     for name in before.keys() & now.keys():
-        if name.partition("[")[0] in asked.groups:  # the model's own stand first
+        if argument_of(name) in asked.groups:  # the model's own stand first
             now[name] = np.asarray(now[name])[: len(before[name])]
     other = [n for n, v in now.items() if n in before and _moved(before[n], v)]
     found: dict[str, list[str]] = {}

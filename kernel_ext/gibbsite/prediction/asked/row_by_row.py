@@ -21,8 +21,8 @@ from gibbsite.prediction.asked.arguments import (
     bound_arguments,
     call_of,
     leaves_of,
-    placed,
     places_of,
+    with_leaf,
 )
 
 _MOST = 12
@@ -183,8 +183,7 @@ def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> dict[str, boo
     state = random_state(density) if taken else None
 
     def at(name: str, column: np.ndarray) -> list[np.ndarray]:
-        head, array = name.partition("[")[0], column.astype(np.asarray(leaves[name]).dtype)
-        values = {**bound, head: placed(bound[head], places[name], array)}
+        values = with_leaf(bound, places, name, column.astype(np.asarray(leaves[name]).dtype))
         args, kwargs = call_of(origin, values)
         other = build_density(origin.fn, args, kwargs)
         return _parameters(other, sites, state, list(other.arguments.arrays))
@@ -237,8 +236,7 @@ def _rows_differ(origin: Any, bound: Any, sites: list[str], size: int, states: S
     for rows in _few_rows(columns.values(), size) if columns else ():
         values = dict(bound)
         for name, column in columns.items():
-            head = name.partition("[")[0]
-            values[head] = placed(values[head], places[name], column[rows])
+            values = with_leaf(values, places, name, column[rows])
         args, kwargs = call_of(origin, values)
         try:
             few = build_density(origin.fn, args, kwargs)

@@ -20,8 +20,8 @@ from gibbsite.prediction.asked.arguments import (
     leaves_of,
     of_numbers,
     outcomes_of,
-    placed,
     places_of,
+    with_leaf,
 )
 
 
@@ -168,10 +168,9 @@ def _set_where_known(origin: Any, asked: Asked, leaf: str, value: Any) -> Asked:
 
 
 def _placed(origin: Any, asked: Asked, leaf: str, value: Any, told: Any) -> Asked:
-    head = leaf.partition("[")[0]
     own = leaves_of(origin, asked.values).get(leaf)
     if own is None:  # a number or another setting of the model's
-        return replace(asked, values={**asked.values, head: value})
+        return replace(asked, values={**asked.values, leaf.partition("[")[0]: value})
     if np.asarray(value).dtype.kind not in "biuf":
         raise DataError(f"{leaf!r} holds numbers, not {shown(told)}")
     check_infinite(leaf, value, own)
@@ -183,8 +182,7 @@ def _placed(origin: Any, asked: Asked, leaf: str, value: Any, told: Any) -> Aske
         )
     except (ValueError, TypeError) as problem:
         raise DataError(f"{leaf!r} has shape {np.shape(own)}; {shown(told)} does not fit it") from problem
-    path = places_of(origin, asked.values)[leaf]
-    return replace(asked, values={**asked.values, head: placed(asked.values[head], path, array)})
+    return replace(asked, values=with_leaf(asked.values, places_of(origin, asked.values), leaf, array))
 
 
 def _value(origin: Any, verb: str, name: str, value: Any, at: int, members: int) -> Any:

@@ -14,7 +14,7 @@ from gibbsite.density.current import current
 from gibbsite.density.model.arguments import Arguments, split_arguments
 from gibbsite.errors import GibbsiteError
 from gibbsite.inputs.column import as_column
-from gibbsite.prediction.asked.arguments import call_of, outcomes_of
+from gibbsite.prediction.asked.arguments import arguments_of, call_of, outcomes_of
 from gibbsite.prediction.batched.masked import COUNTED, counting, longer, same_but_longer
 
 _MOST_LOOKED_AT = 12  # choices of what counts whose plans are derived: one program has them all as inputs
@@ -67,8 +67,7 @@ Made = Callable[..., Any]
 
 def set_of(origin: Any, name: Any, values: Mapping[str, Any], made: Made) -> Set:
     """The data set of a model's arguments by parameter; `made(args, kwargs)` is the model with others."""
-    args, kwargs = call_of(origin, values)
-    return Set(name, args, kwargs, split_arguments(args, kwargs, parameters_of_function(origin.fn)), made)
+    return Set(name, *call_of(origin, values), arguments_of(origin, values), made)
 
 
 def classes_of(origin: Any, sets: Sequence[Set], made: Made) -> tuple[list[Class], dict[Any, GibbsiteError]]:
