@@ -142,28 +142,11 @@ _ELSEWHERE = {
     for n in ("observed", "obs")
 }
 _MEANT = {
-    "mean": "loc",
-    "mu": "loc",
-    "sd": "scale",
-    "sigma": "scale",
-    "std": "scale",
-    "stddev": "scale",
-    "p": "probs",
-    "prob": "probs",
-    "logit": "logits",
-    "n": "total_count",
-    "alpha": "concentration1",
-    "beta": "concentration0",
-    "a": "concentration",
-    "b": "rate",
-    "shape": "concentration",
-    "lam": "rate",
-    "lambda_": "rate",
-    "nu": "df",
-    "lower": "low",
-    "upper": "high",
-    "cov": "covariance_matrix",
-}
+    "mean": "loc", "mu": "loc", "sd": "scale", "sigma": "scale", "std": "scale", "stddev": "scale",
+    "p": "probs", "prob": "probs", "logit": "logits", "n": "total_count", "alpha": "concentration1",
+    "beta": "concentration0", "a": "concentration", "b": "rate", "shape": "concentration", "lam": "rate",
+    "lambda_": "rate", "nu": "df", "lower": "low", "upper": "high", "cov": "covariance_matrix",
+}  # fmt: skip
 
 
 def check_arguments(fn: Callable, name: str, args: tuple, kwargs: Mapping[str, Any]) -> None:

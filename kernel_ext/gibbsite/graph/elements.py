@@ -14,7 +14,7 @@ import numpy as np
 from gibbsite.density import Density
 from gibbsite.errors import DataError
 from gibbsite.ground.lazy_import import later
-from gibbsite.programs.maps.access import Access, Whole, component_array
+from gibbsite.programs.maps.access import Access, Whole, component_array, inside
 
 nx = later("networkx")
 
@@ -70,15 +70,9 @@ def _add(found: dict[str, Any], name: str, new: set[tuple[int, ...]] | None) -> 
         found.setdefault(name, set()).update(new)
 
 
-def _inside(access: Access, shape: tuple[int, ...]) -> np.ndarray:
-    box = np.zeros(shape, bool)
-    box[tuple(slice(low, high) for low, high in access.window)] = True
-    return box
-
-
 def _reads(access: Access, at: tuple[int, ...], shape: tuple[int, ...], read: Any) -> np.ndarray:
     """Which elements of an array of `shape` may read the element `at` through this access."""
-    hit = _inside(access, shape)
+    hit = np.array(np.broadcast_to(inside(access.window, shape), shape))
     for component, i in zip(access.index, at, strict=True):
         if isinstance(component, Whole) or getattr(component, "latents", None):
             continue
@@ -92,13 +86,13 @@ def _read_by(access: Access, where: Any, shape: tuple[int, ...], read: Any) -> s
         return None
     if not shape:
         return {tuple(int(component_array(c, shape, read)) for c in access.index)}  # type: ignore[arg-type]
-    inside = _inside(access, shape)[where]
+    read_there = np.broadcast_to(inside(access.window, shape), shape)[where]
     columns = [
-        np.broadcast_to(np.asarray(component_array(c, shape, read)), shape)[where][inside].tolist()  # type: ignore[arg-type]
+        np.broadcast_to(np.asarray(component_array(c, shape, read)), shape)[where][read_there].tolist()  # type: ignore[arg-type]
         for c in access.index
     ]
     if not columns:
-        return {()} if inside.any() else set()
+        return {()} if read_there.any() else set()
     return set(zip(*columns, strict=True))
 
 

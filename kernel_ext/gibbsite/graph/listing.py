@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from gibbsite.graph.drawing.layout import GAP_X, GAP_Y, MAX_DRAWN, PLATE_PAD
-from gibbsite.graph.drawing.shapes import Drawing, PlateShape, draw
+from gibbsite.graph.drawing.shapes import ARROW, Drawing, PlateShape, draw
 from gibbsite.graph.drawing.style import (
     EDGE,
     FILL,
@@ -123,7 +123,6 @@ class PlateBox:
 
 
 _INCH = 72.0  # a pixel of ours is a point of Graphviz's
-_ARROW = 7.0
 _BEND = 0.45  # as in `drawing.layout.smooth`
 Points = Sequence[tuple[float, float]]
 
@@ -149,7 +148,7 @@ def _lines(graph: Any, drawing: Drawing | None, use_greek: bool) -> Iterator[str
     yield f'    fontname="{FONT}", fontcolor="{PLATE_TEXT}", labelloc=b, labeljust=r{_frame(drawing)}];'
     font = f'fontname="{FONT}", fontsize={TITLE_SIZE}, fontcolor="{INK}"'
     yield f"  node [fixedsize=true, penwidth=1.6, {font}];"
-    yield f'  edge [color="{EDGE}", penwidth=1.4, arrowsize={_ARROW / 10}];'
+    yield f'  edge [color="{EDGE}", penwidth=1.4, arrowsize={ARROW / 10}];'
     inner: dict[str | None, list[str]] = {}
     for node in graph.nodes.values():
         around = [p for p in node.plates if p in graph.plates]
@@ -232,7 +231,7 @@ def _edge(drawing: Drawing | None, a: str, b: str) -> str:
     if a == b:
         points = _straight(drawing.edges[a, b])
     x, y = points[-1]
-    while len(points) > 4 and math.dist(points[-4], (x, y)) < _ARROW:
+    while len(points) > 4 and math.dist(points[-4], (x, y)) < ARROW:
         del points[-3:]
     points[-4:] = _before(points[-4:], (x, y))
     curve = " ".join(f"{u:.1f},{drawing.height - v:.1f}" for u, v in points)
@@ -250,7 +249,7 @@ def _before(control: Points, tip: tuple[float, float]) -> list[tuple[float, floa
         return out
 
     parts = (part(k / 64) for k in range(63, 0, -1))
-    return next((p for p in parts if math.dist(p[-1], tip) >= _ARROW), part(1 / 64))
+    return next((p for p in parts if math.dist(p[-1], tip) >= ARROW), part(1 / 64))
 
 
 def _curves(line: Points) -> list[tuple[float, float]]:

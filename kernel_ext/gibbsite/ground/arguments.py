@@ -22,6 +22,12 @@ def shown(value: Any) -> str:
     return " ".join(_short.repr(value).split())
 
 
+def listed(things: Iterable[object]) -> str:
+    """`a`; `a and b`; `a, b and c`."""
+    *first, last = map(str, things)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def count(name: str, value: Any, least: int, most: int = 2**62) -> int:
     """A whole number within bounds. Raises `OptionError`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):

@@ -12,6 +12,7 @@ from gibbsite.density.known_elements import equations_behind, fitted, kept_eleme
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
 from gibbsite.errors import DataError
+from gibbsite.ground.arguments import listed
 from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.jaxpr.primitives import (
     ADDS,
@@ -138,7 +139,7 @@ def intercept_notes(density: Density) -> tuple[str, ...]:
                 site = density.sites[name]
                 notes.append(
                     f"{name!r}{at_line(site)} has {len(found)} levels that are the same for all rows, "
-                    f"{', '.join(found[:-1])} and {found[-1]}: the data tell their sum alone, and each of "
+                    f"{listed(found)}: the data tell their sum alone, and each of "
                     f"them is as uncertain as its prior; leave one out"
                 )
     return tuple(notes)

@@ -11,6 +11,7 @@ from gibbsite.diagnostics.modes.mass import effective, student, student_logdensi
 from gibbsite.diagnostics.modes.renamed import latent_draws
 from gibbsite.diagnostics.modes.space import Space, space_of
 from gibbsite.errors import ModelError
+from gibbsite.ground.arguments import listed
 from gibbsite.plans.schedule.plan import Plan
 
 _MOST_BRIDGED = 2000
@@ -138,9 +139,7 @@ class Apart:
 
 def told_chains(chains: Sequence[int]) -> str:
     """`chain 2`, `chains 0 and 3`."""
-    if len(chains) == 1:
-        return f"chain {chains[0]}"
-    return f"chains {', '.join(map(str, chains[:-1]))} and {chains[-1]}"
+    return f"chain{'s' * (len(chains) > 1)} {listed(chains)}"
 
 
 def groups_of_chains(scalars: Sequence[ScalarStat], draws: Mapping[str, np.ndarray]) -> Apart | None:

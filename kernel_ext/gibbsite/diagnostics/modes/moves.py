@@ -44,13 +44,16 @@ def moves_from(saved: Sequence[Mapping[str, Any]]) -> tuple[Move, ...]:
     return tuple(Move(**m) for m in saved)
 
 
+def _which(chains: Sequence[int]) -> str:
+    return f"chain{'s' * (len(chains) > 1)} {', '.join(map(str, chains))}"
+
+
 def told_restarts(moves: Sequence[Move]) -> list[str]:
     """Which chains started again, and out of what, in words."""
     out = []
     for weights in dict.fromkeys(m.weight for m in moves):
         chains = sorted({m.chain for m in moves if m.weight == weights})
-        which = f"chain{'s' * (len(chains) > 1)} {', '.join(map(str, chains))}"
-        out.append(f"{which} started again out of {weights}")
+        out.append(f"{_which(chains)} started again out of {weights}")
     return out
 
 
@@ -69,8 +72,7 @@ def noticed(moves: Sequence[Move]) -> list[Notice]:
         if of:
             heaviest = max(of, key=lambda m: -np.inf if m.log_weight is None else m.log_weight)
             chains = sorted({m.chain for m in of})
-            which = f"chain{'s' * (len(chains) > 1)} {', '.join(map(str, chains))}"
-            told.append(f"{which} {verb} (out of {heaviest.weight})")
+            told.append(f"{_which(chains)} {verb} (out of {heaviest.weight})")
     if not told:
         return []
     return [Notice("; ".join(told), "to have every chain stay where it is: sample(rescue=False)", "moved")]

@@ -19,6 +19,7 @@ from gibbsite.density.current import why_not
 from gibbsite.density.hierarchy.exchangeability import Exchange, Unchanged, component_axes, ways
 from gibbsite.diagnostics.measures.convergence import rank_rhat, scalar_stat
 from gibbsite.diagnostics.measures.snapshot import Notice
+from gibbsite.ground.arguments import listed
 from gibbsite.ground.lazy_import import later
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.primitives import MAXIMA, of_kind
@@ -296,12 +297,11 @@ def _share(over: np.ndarray) -> np.ndarray:
 
 def _told(density: Density, way: Exchange, apart: Sequence[str], moved: Sequence[str]) -> Notice:
     names = list(dict.fromkeys([*(n for n in apart if n not in (way.mirrored or ())), *apart]))
-    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     fits = [n for n in names if way.axes.get(n) and not why_not(density, n)]
     order = f'put them in order (`model.ordered("{fits[0]}")`), or ' if fits else ""
     return Notice(
-        f"all chains have one labelling of components that can be renamed ({listed}): the posterior has "
-        f"modes of the same weight under other labels, which no chain visited",
+        f"all chains have one labelling of components that can be renamed ({listed(names)}): the posterior "
+        f"has modes of the same weight under other labels, which no chain visited",
         f"{order}look only at what does not depend on labels, or cross between them: Tempered(NUTS …)",
         TOPIC,
         tuple(moved),

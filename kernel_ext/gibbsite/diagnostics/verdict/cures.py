@@ -16,6 +16,7 @@ from gibbsite.diagnostics.verdict.hints import smaller_steps
 from gibbsite.diagnostics.verdict.verdict import RHAT_LIMIT
 from gibbsite.elimination import joint_marginal
 from gibbsite.errors import GibbsiteError
+from gibbsite.ground.arguments import listed
 from gibbsite.plans.candidates.limits import CLOSE
 from gibbsite.plans.schedule.edits import with_block, with_options
 from gibbsite.plans.schedule.parse import Update
@@ -89,9 +90,9 @@ def _centred_columns(case: Case) -> Iterator[Cure]:
     names = far_from_zero(case.density)
     if names and ("precision" in case.topics or case.bad):
         yield Cure(
-            f"centre {_listed(names)}",
+            f"centre {listed(names)}",
             f"less its mean a covariate leaves level and slope nearly uncorrelated, in figures that single "
-            f"precision has; slopes stay what they are, the level is that at the mean of {_listed(names)}",
+            f"precision has; slopes stay what they are, the level is that at the mean of {listed(names)}",
             "centred",
             names,
         )
@@ -142,7 +143,7 @@ def _drawn_jointly(case: Case) -> Iterator[Cure]:
     if len(apart) > 1 and not isinstance(joint_marginal(case.density, names, insist=False), str):
         yield _scheduled(
             f"one block for [{' '.join(names)}]",
-            f"{_listed(names)} are drawn together, exactly: chains cross where they move only together",
+            f"{listed(names)} are drawn together, exactly: chains cross where they move only together",
             with_block(case.schedule, names, "Gibbs"),
         )
 
@@ -155,8 +156,8 @@ def _summed_out(case: Case) -> Iterator[Cure]:
     if names and not {"labels", "orders", "renamed"} & set(case.topics):
         case.model.eliminate(*names)  # raises where it cannot be
         yield Cure(
-            f"sum out {_listed(names)}",
-            f"the gradients see the sum over {_listed(names)}, not one value at a time: what depends on "
+            f"sum out {listed(names)}",
+            f"the gradients see the sum over {listed(names)}, not one value at a time: what depends on "
             f"{'it' if len(names) == 1 else 'them'} mixes as fast as it can; a step costs more",
             "eliminate",
             tuple(names),
@@ -182,14 +183,14 @@ def _centred_otherwise(case: Case) -> Iterator[Cure]:
             block = _in_order(case, [*found.reads, name, *smooth])
             yield _scheduled(
                 f"let NUTS learn the centring of {name}",
-                f"{_listed(block)} move together, and every element of {name} in the coordinates that its "
-                f"data suit: several times the ESS of {_listed(found.reads)}, and few divergences",
+                f"{listed(block)} move together, and every element of {name} in the coordinates that its "
+                f"data suit: several times the ESS of {listed(found.reads)}, and few divergences",
                 with_block(case.schedule, block, "NUTS"),
             )
         if not whole and "non-centred" in case.model.reparam_choices(name):
             yield Cure(
                 f"non-centre {name}",
-                f"{name} is drawn on a scale of its own, which {_listed(found.reads)} no longer squeeze: the "
+                f"{name} is drawn on a scale of its own, which {listed(found.reads)} no longer squeeze: the "
                 f"funnel becomes a round hill where the data say little about single elements",
                 "reparam",
                 {name: "non-centred"},
@@ -205,7 +206,7 @@ def _moved_together(case: Case) -> Iterator[Cure]:
     if bad and len(names) > 1 and not any(case.density.bounds_of(n) for n in bad):
         yield _scheduled(
             f"one block for [{' '.join(names)}]",
-            f"{_listed(names)} move together along gradients; one after the other they take small steps",
+            f"{listed(names)} move together along gradients; one after the other they take small steps",
             with_block(case.schedule, names, "NUTS"),
         )
 
@@ -268,11 +269,6 @@ def _more_draws(case: Case) -> Iterator[Cure]:
 
 def _in_order(case: Case, names: list[str]) -> list[str]:
     return [n for n in case.density.latents if n in names]
-
-
-def _listed(names: Any) -> str:
-    names = list(names)
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 _TABLE: tuple[Callable[[Case], Iterator[Cure]], ...] = (

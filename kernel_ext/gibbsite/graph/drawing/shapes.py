@@ -10,6 +10,7 @@ from gibbsite.graph.drawing.layout import LETTER, Box, bezier, smooth
 from gibbsite.graph.drawing.style import READABLE, look, outline
 
 Points = Sequence[tuple[float, float]]
+ARROW = 7.0  # the length of a head
 
 
 @dataclass(frozen=True)
@@ -97,12 +98,12 @@ def loop(x: float, y: float, width: float) -> list[tuple[float, float]]:
     return [(centre + r * math.cos(a), y + r * math.sin(a)) for a in angles]
 
 
-def arrow_head(points: Points, size: float = 7.0) -> list[tuple[float, float]]:
+def arrow_head(points: Points) -> list[tuple[float, float]]:
     """A triangle at the end of a line."""
     (x0, y0), (x1, y1) = points[-2], points[-1]
     length = math.hypot(x1 - x0, y1 - y0) or 1.0
     ux, uy = (x1 - x0) / length, (y1 - y0) / length
-    bx, by, half = x1 - ux * size, y1 - uy * size, size * 0.45
+    bx, by, half = x1 - ux * ARROW, y1 - uy * ARROW, ARROW * 0.45
     return [(x1, y1), (bx - uy * half, by + ux * half), (bx + uy * half, by - ux * half)]
 
 

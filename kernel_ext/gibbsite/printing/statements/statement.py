@@ -204,11 +204,11 @@ def _required(made: Any) -> tuple[str, ...]:
     return tuple(n for n, p in inspect.signature(made).parameters.items() if p.default is p.empty)
 
 
-def factor_text(density: Density, origin: str, index: Sequence[str] | None = None) -> str:
-    """One factor of the joint, for one of its elements, at the given index letters."""
+def factor_text(density: Density, origin: str) -> str:
+    """One factor of the joint, for one of its elements."""
     if origin not in density.sites:
         return call("exp", origin)
-    return Statement(density, origin, index).factor()
+    return Statement(density, origin).factor()
 
 
 def distribution_text(density: Density, name: str) -> str:

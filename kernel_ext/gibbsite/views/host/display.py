@@ -128,18 +128,17 @@ def name_of(thing: Any, otherwise: str) -> str:
 # image with a data address is kept by both, scales to the cell's width and cannot clash with page styles.
 
 
-def svg_html(svg: str, alt: str, width: int | None = None, least: int = 0) -> str:
+def svg_html(svg: str, alt: str, width: int | None = None) -> str:
     """An ``<img>`` that holds `svg`; `alt` is read where images are not shown.
 
     Args:
         svg: a complete SVG document with ``xmlns`` and a ``viewBox``.
         alt: one line that says what the picture shows.
-        width: pixels it would like to have; it shrinks with the page, to no less than `least`.
+        width: pixels it would like to have; it shrinks with the page.
     """
     data = base64.b64encode(svg.encode()).decode()
     size = f' width="{width}"' if width else ""
-    more = f";min-width:{least}px" if least else ""
     return (
         f'<img class="gibbsite-svg" alt="{escape(alt, quote=True)}"{size} '
-        f'style="max-width:100%;height:auto;vertical-align:top{more}" src="data:image/svg+xml;base64,{data}">'
+        f'style="max-width:100%;height:auto;vertical-align:top" src="data:image/svg+xml;base64,{data}">'
     )

@@ -177,10 +177,10 @@ class Axes:
                 f'<path d="M{"L".join(over + back)}Z" fill="{ink(colour)}" fill-opacity="{opacity:g}"/>'
             )
 
-    def tint(self, colour: str, opacity: float = 0.1) -> None:
+    def tint(self, colour: str) -> None:
         """A ground behind the data."""
         wide, high = self.width - self.left - RIGHT, self.height - TOP - self.bottom
-        self.parts.append(rect(self.left, TOP, wide, high, colour, fill_opacity=f"{opacity:g}"))
+        self.parts.append(rect(self.left, TOP, wide, high, colour, fill_opacity="0.1"))
 
     def bars(self, x: ArrayLike, y: ArrayLike, wide: float, colour: str, opacity: float = 1) -> None:
         """Upright bars from zero."""

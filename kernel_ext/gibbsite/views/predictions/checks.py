@@ -57,7 +57,7 @@ def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = Non
     return [_at(plot, height) for plot in out]
 
 
-def each_group(checks: Checks, name: str, height: int = 150) -> list[Plot]:
+def each_group(checks: Checks, name: str) -> list[Plot]:
     """One of the plots for every group, over the same axes; those whose statistics are farthest off where
     they are many. Raises `UnknownNameError` for what is not plotted."""
     known = {_called(p): p.name for p in plots_of_checks(checks) if p.name != "check by"}
@@ -68,7 +68,7 @@ def each_group(checks: Checks, name: str, height: int = 150) -> list[Plot]:
     groups = [g for g in checks.groups if g in groups[:_MOST_GROUPS]]
     found = []
     for group in groups:
-        here = {p.name: p for p in plots_of_checks(checks.of(group), height, checks)}
+        here = {p.name: p for p in plots_of_checks(checks.of(group), CARD, checks)}
         if known[name] in here:  # of ordered outcomes a group may lack the highest
             plot = here[known[name]]
             told = plot.title.split(": ", 1)[-1] if name in [s.text for s in checks.statistics] else ""
