@@ -20,7 +20,7 @@ from gibbsite.conditional.conditional import Conditional
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.gaussian.joint import GaussianConditional
 from gibbsite.density.forward.agrees import stein
-from gibbsite.diagnostics.measures.series import evenly
+from gibbsite.diagnostics.measures.series import spaced
 from gibbsite.ground.lazy_import import later
 from gibbsite.programs.jaxpr.compiling import Quick
 
@@ -77,8 +77,7 @@ def _finite(model: Any, c: Any, name: str, at: Sequence[Place], seed: int) -> st
     given the others in the same draw, where one application is an exact draw of all."""
     site, support = model.density.sites[name], np.asarray(c.support)
     size, inner = int(np.prod(c.structure.elements, dtype=np.int64)), support.shape[1:]
-    elements = evenly(np.arange(size), _ELEMENTS)
-    exact = c.kind == "chain" or size == 1 or c.structure.independent
+    elements, exact = spaced(size, _ELEMENTS), c.kind == "chain" or size == 1 or c.structure.independent
     count = _draws(model, name, at) if exact else 1
 
     def look(state: Any, base: Any, rows: Any, keys: Any) -> Any:
@@ -198,7 +197,7 @@ def _heights(x: np.ndarray, joint: np.ndarray, rounding: np.ndarray, told: np.nd
 
 def _slopes(u: np.ndarray, slope: np.ndarray) -> str:
     """Stein's identity, of some coordinates."""
-    columns = evenly(np.arange(u.shape[1]), 2 * _ELEMENTS)
+    columns = spaced(u.shape[1], 2 * _ELEMENTS)
     u, slope = u[:, columns], slope[:, columns]
     whole = np.isfinite(u).all(1) & np.isfinite(slope).all(1)
     if whole.mean() < 0.99:  # rounded to the edge of a support

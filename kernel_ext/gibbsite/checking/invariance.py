@@ -18,7 +18,7 @@ import numpy as np
 from gibbsite.checking.finding import LEVEL, Finding, told_p
 from gibbsite.checking.replicates import Replicates, own_values, placed
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.diagnostics.measures.series import evenly
+from gibbsite.diagnostics.measures.series import spaced
 from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.programs.passes.for_cpu import jitted
@@ -76,7 +76,7 @@ def quantities(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     out = {}
     for name, v in values.items():
         flat = np.asarray(v, np.float64).reshape(len(v), -1)
-        for i in evenly(np.arange(flat.shape[1]), each):
+        for i in spaced(flat.shape[1], each):
             at = np.unravel_index(int(i), v.shape[1:]) if v.ndim > 1 else ()
             out[name + (f"[{', '.join(map(str, at))}]" if v.ndim > 1 else "")] = flat[:, i]
     return dict(list(out.items())[:_QUANTITIES])

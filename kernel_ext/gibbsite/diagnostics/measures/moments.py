@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import MOST_RHAT
-from gibbsite.diagnostics.measures.series import evenly
+from gibbsite.diagnostics.measures.series import spaced
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.storage.draws import label_of
 
@@ -48,7 +48,7 @@ class SiteMoments:
     def __init__(self, shape: tuple[int, ...]):
         self.shape = shape
         self.size = size = int(np.prod(shape, dtype=np.int64))
-        self.elements = evenly(np.arange(size), _MOST_ELEMENTS)
+        self.elements = spaced(size, _MOST_ELEMENTS)
         self._length = 8
         self._draws = 0
         self._full: list[_Batch] = []

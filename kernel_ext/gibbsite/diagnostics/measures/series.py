@@ -48,6 +48,11 @@ def autocorrelation(values: np.ndarray, max_lag: int = 40) -> np.ndarray:
     return np.where(moving, covariance / np.where(moving, variance, 1.0), np.nan)
 
 
+def spaced(size: int, most: int) -> np.ndarray:
+    """At most so many evenly spaced numbers below `size`, its ends among them."""
+    return np.unique(np.linspace(0, max(size - 1, 0), min(size, most)).astype(int))
+
+
 def evenly(found: np.ndarray, most: int = 200) -> np.ndarray:
     """At most `most` of a series, evenly spaced, its ends among them."""
-    return found[np.unique(np.linspace(0, found.size - 1, min(most, found.size)).astype(int))]
+    return found[spaced(found.size, most)]

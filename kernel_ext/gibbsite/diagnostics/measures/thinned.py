@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gibbsite.diagnostics.measures.series import evenly
+from gibbsite.diagnostics.measures.series import spaced
 from gibbsite.diagnostics.measures.snapshot import TraceView
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import label_of
@@ -82,8 +82,7 @@ class Preview:
         for site in sorted(values, key=self._dullness):
             v = values[site]
             flat = np.moveaxis(v[:, :_CHAINS].reshape(v.shape[0], min(v.shape[1], _CHAINS), -1), 1, 0)
-            size = flat.shape[2]
-            some = evenly(np.arange(size), _PER_SITE)
+            some = spaced(flat.shape[2], _PER_SITE)
             new = site not in self._series
             if new:
                 self._series[site] = Thinned(_POINTS)

@@ -37,7 +37,7 @@ not to be relied on."""
 _LOOKED_AT = 12  # of the folds, as many have their plan derived: one program has what counts as an input
 
 
-def left_out(run: Any, kfold: int | None, by: Any, refit: bool, *, seed: int = 0, found: Any = None) -> Any:
+def left_out(run: Any, kfold: int | None, by: Any, refit: bool, *, found: Any = None) -> Any:
     """See `Run.elpd`; `found` is what it gives without any of these."""
     if (kfold is not None) + (by is not None) + bool(refit) > 1:
         raise OptionError("elpd takes one of kfold=, by= and refit=")
@@ -54,7 +54,7 @@ def left_out(run: Any, kfold: int | None, by: Any, refit: bool, *, seed: int = 0
     if by is not None:
         groups, names = _groups(run, by, there)
     else:
-        groups = _dealt(count, sensible.count("kfold", kfold, 2), sensible.count("seed", seed, 0))
+        groups = _dealt(count, sensible.count("kfold", kfold, 2))
         names = [f"fold {k}" for k in range(int(groups.max()) + 1)]
     whole = elpd_of(run) if found is None else found
     each, errors, doubtful = _scores(run, there, groups, names, joint=by is not None)
@@ -73,11 +73,11 @@ def _unsure(labels: Sequence[str], errors: np.ndarray) -> list[str]:
     ]
 
 
-def _dealt(count: int, folds: int, seed: int) -> np.ndarray:
+def _dealt(count: int, folds: int) -> np.ndarray:
     """Which fold each datum is in: as many in each, at random."""
     if folds > count:
         raise OptionError(f"kfold={folds}: there are {count} data")
-    return np.random.default_rng(seed).permutation(np.arange(count) % folds)
+    return np.random.default_rng(0).permutation(np.arange(count) % folds)
 
 
 def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:

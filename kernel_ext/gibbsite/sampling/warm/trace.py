@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import least_esses, rank_rhats
-from gibbsite.diagnostics.measures.series import evenly
+from gibbsite.diagnostics.measures.series import spaced
 from gibbsite.errors import CheckpointError
 from gibbsite.plans.schedule.plan import Plan
 
@@ -44,8 +44,8 @@ class Followed:
 
     def _some(self, v: np.ndarray) -> np.ndarray:
         flat = v.reshape(*v.shape[:2], -1)
-        some = flat[..., evenly(np.arange(flat.shape[-1]), self._per_site)]  # first: few are copied
-        return some[:, evenly(np.arange(v.shape[1]), _CHAINS)]
+        some = flat[..., spaced(flat.shape[-1], self._per_site)]  # first: of a large site few are copied
+        return some[:, spaced(v.shape[1], _CHAINS)]
 
     def rhat(self, done: int) -> tuple[float, str]:
         """The largest split R-hat of the later half of `done` steps, and the site that has it.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.diagnostics.measures.series import evenly
+from gibbsite.diagnostics.measures.series import spaced
 from gibbsite.sampling.derived.interval import Interval, chosen
 from gibbsite.sampling.derived.marginals import (
     Marginal,
@@ -171,7 +171,7 @@ def _pair(run: Run, first: str, second: str) -> Pair:
     x, y = (np.asarray(run.values(label), float)[:MAX_CHAINS] for label in (first, second))
     marked = np.asarray(run.diverging)[:MAX_CHAINS]
     at = np.argwhere(marked[:, : x.shape[1]]) if marked.size else np.zeros((0, 2), int)
-    at = at[evenly(np.arange(len(at)), _MARKED)]
+    at = at[spaced(len(at), _MARKED)]
     step = max(1, x.size // _POINTS)
     spots = tuple(at.T)
     return Pair((first, second), x[:, ::step], y[:, ::step], x[spots], y[spots])
