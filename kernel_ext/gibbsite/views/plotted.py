@@ -82,7 +82,7 @@ def wrapped_html(rows: Rows, alt: str, least: float = 1) -> str:
 
 
 def picture_of(rows: Rows, text: str, title: str, legend: str = "", least: float = 1) -> Picture:
-    """A picture of plots, and below them how what is drawn."""
+    """A picture of plots with a line below them that says what is drawn how."""
     markup, height = rows_svg(rows, STILL_WIDTH, least)
     html = wrapped_html(rows, text.splitlines()[0], least)
     if legend:

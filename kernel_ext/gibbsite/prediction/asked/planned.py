@@ -370,8 +370,8 @@ def _recipe(
         before = None if prior else origin.sites.get(name)
         stands = axes is not None and before is not None and before.role != "deterministic"
         if stands and axes is not None and before is not None:
-            known_ = Part(axes).known
-            count, more = int(known_.sum()), int((~known_).sum())
+            kept = Part(axes).known
+            count, more = int(kept.sum()), int((~kept).sum())
             whole = all(np.array_equal(a, np.arange(n)) for a, n in zip(axes, before.shape, strict=True))
             if site.in_scan and axes:  # a number in a branch of `cond` has no steps
                 _check_loop(name, site, before)
@@ -388,7 +388,7 @@ def _recipe(
                 for a in range(len(axes))
             )
             if more:
-                of_new = name in weighted and _weighs(density, name, Part(axes).known)
+                of_new = name in weighted and _weighs(density, name, kept)
                 _check_new(site, before, density, axes, count, of_new)
                 news[name] = (count, more, _text(density, name))
             parts[name] = Part(axes, joint)
