@@ -2,10 +2,10 @@
 
 Where the support of data moves with a latent (`Uniform(0, top)`), the posterior without the datum at its end
 reaches beyond that with it. Importance weights have no draws there, and Pareto's k does not see it. Nor does
-it where a datum is on one side of a step in every draw, which is far less likely on the other.
+it where a datum is on one side of a step in every draw, and far less likely on the other.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density import Density
+from gibbsite.density.intervals import range_of_support
 from gibbsite.density.known_elements import equations_behind
 from gibbsite.diagnostics.predictive.likelihood import members_of
 from gibbsite.diagnostics.predictive.probabilities import all_latents, density_of
@@ -35,8 +36,8 @@ def bounding(
 ) -> dict[str, Any]:
     """Which elements of observed sites, by name and of the shapes of `data`, alone rule out values of
     continuous latents further from the mean of the draws `[chain, draw, *shape]` than these are: by a bound,
-    or by a step, where they are as likely in all draws and far less beyond, and the others are not. Sites
-    that are `gone`, integrated out, are not drawn with any datum."""
+    or by a step, where they are on one side in all draws and far less likely on the other, and others are
+    not. Sites that are `gone`, integrated out, are not drawn with any datum."""
     density = density_of(plan)
     members = {n: members_of(plan, density, n) for n in density.outputs["observed"]}
     members = {n: found for n, found in members.items() if data.keys() >= {*found}}
@@ -57,7 +58,7 @@ def _bounding(
     moving = [t for t in density.bounds if t.origin in data and t.shape == np.shape(data[t.origin])]
     out = {n: np.zeros(np.shape(v), bool) for n, v in data.items()}
     shapes = {n: density.outputs["log_prob"][n].aval.shape for n in data}
-    stepping = [n for n in data if shapes[n] == out[n].shape and _steps(density, n)]
+    stepping = [n for n in data if shapes[n] == out[n].shape and _sides(density, [n])]
     if not moving and not stepping:
         return out
     inputs = tuple(density.arguments.arrays)
@@ -68,13 +69,13 @@ def _bounding(
     centre = {n: states[n].mean(0) for n in smooth}
     states = {n: v[some] for n, v in states.items()}
 
-    def further(state: Mapping[str, Any], factor: Any) -> Any:
-        far = {n: centre[n] + factor * (v - centre[n]) if n in centre else v for n, v in state.items()}
+    def further(state: Mapping[str, Any], factor: Any, moved: Collection[str]) -> Any:
+        far = {n: centre[n] + factor * (v - centre[n]) if n in moved else v for n, v in state.items()}
         return density.evaluator(far, inputs)
 
     def against(state: Mapping[str, Any], factor: Any) -> dict[str, Any]:
         """What rules these values out, of each term."""
-        ev = further(state, factor)
+        ev = further(state, factor, centre)
         return {
             str(i): jnp.broadcast_to(t.contribution(ev.full(t.atom), ev.full), t.shape) < 0
             for i, t in enumerate(moving)
@@ -94,32 +95,59 @@ def _bounding(
     if not stepping:
         return out
 
-    def likely(states: Mapping[str, Any], factor: Any) -> list[Any]:
-        """By site of those with steps, and of all data together."""
+    sides = _sides(density, stepping)
+    movers = {m for v in sides for m in density.maps.latents(v)} & centre.keys()
 
-        def at(state: Mapping[str, Any]) -> list[Any]:
-            each = {n: likelihood_of(density, n, further(state, factor)) for n in data}
-            return [*(each[n] for n in stepping), sum(jnp.sum(v) for v in each.values())]
+    def sides_at(state: Mapping[str, Any], factor: Any) -> list[Any]:
+        ev = further(state, factor, movers)
+        return [ev.full(v) for v in sides]
 
-        return jax.vmap(at)(states)
+    def likely(state: Mapping[str, Any], factor: Any, at: list[Any]) -> list[Any]:
+        """By site of those with steps, and of all data and what moves together, with data on sides `at`."""
+        ev = further(state, factor, movers)
+        ev.give(dict(zip(sides, at, strict=True)))
+        each = {n: likelihood_of(density, n, ev) for n in (*data, *movers)}
+        total = sum(jnp.sum(v) for v in each.values())
+        for n in movers:
+            value, (low, high) = ev.full(density.latent_vars[n]), range_of_support(density.sites[n].support)
+            total = jnp.where(jnp.all((value >= low) & (value <= high)), total, -jnp.inf)
+        return [*(each[n] for n in stepping), total]
 
-    steps = jitted(likely)
-    *drawn, whole = (np.asarray(v, float) for v in steps(states, 1.0))
+    def looked(states: Mapping[str, Any], factor: Any) -> tuple[list[Any], ...]:
+        """At the draws, on their own sides and on those of the first of them; and further, where data are
+        there and where they were."""
+        own, there = (jax.vmap(sides_at, (0, None))(states, f) for f in (1.0, factor))
+        each = jax.vmap(likely, (0, None, 0))
+        first = jax.vmap(likely, (0, None, None))(states, 1.0, [v[0] for v in own])
+        return each(states, 1.0, own), first, each(states, factor, there), each(states, factor, own)
+
+    program = jitted(looked)
     for factor in _STRETCHES:
-        *there, total = (np.asarray(v, float) for v in steps(states, factor))
-        for name, now, then in zip(stepping, drawn, there, strict=True):
+        (*drawn, whole), (*first, _), (*there, total), (*were, _) = (
+            [np.asarray(v, float) for v in found] for found in program(states, factor)
+        )
+        for name, now, alike, then, as_was in zip(stepping, drawn, first, there, were, strict=True):
             beside = (slice(None), *(None,) * (now.ndim - 1))
-            still = np.ptp(now, axis=0) <= _SAME * np.abs(now[0])
-            unseen = now[0] - then > np.log(max(count / _SEEN, 1.0))
-            as_likely = total[beside] - then >= np.min(whole[beside] - now, axis=0)
-            out[name] |= np.any(still & unseen & as_likely, axis=0)
+            with np.errstate(invalid="ignore"):  # of what is impossible on both sides
+                still = np.all(np.isclose(now, alike, rtol=_SAME, atol=0), axis=0)
+                crossed = ~np.isclose(then, as_was, rtol=_SAME, atol=0)
+                unseen = now - then > np.log(max(count / _SEEN, 1.0))
+                as_likely = total[beside] - then >= np.min(whole[beside] - now, axis=0)
+            out[name] |= np.any(still & crossed & unseen & as_likely, axis=0)
     return out
 
 
-def _steps(density: Density, name: str) -> bool:
-    """Whether an observed site's density has continuous latents in a comparison or a rounding."""
-    compared = [v for e in equations_behind(density, [density.outputs["log_prob"][name]]) for v in e.outvars]
-    return any(
-        v.aval.dtype == bool and any(not density.sites[n].discrete for n in density.maps.latents(v))
-        for v in compared
-    )
+def _sides(density: Density, names: Sequence[str]) -> list[Any]:
+    """What tells on which side of a step data are: comparisons and roundings of numbers that continuous
+    latents move, behind the densities of sites."""
+
+    def moves(v: Any) -> bool:
+        return any(not density.sites[n].discrete for n in density.maps.latents(v))
+
+    return [
+        v
+        for e in equations_behind(density, [density.outputs["log_prob"][n] for n in names])
+        for v in e.outvars
+        if np.dtype(v.aval.dtype).kind in "biu" and moves(v)
+        and any(jnp.issubdtype(a.aval.dtype, jnp.floating) and moves(a) for a in e.invars)
+    ]  # fmt: skip
