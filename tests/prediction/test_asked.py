@@ -582,3 +582,33 @@ def test_new_groups_are_those_of_the_rows_that_name_them():
     np.testing.assert_allclose(found, [10, 4], atol=0.5)
     found = run.predict(sc=new.sort_values("name"), t=asked).to_frame("y")["mean"].to_numpy()
     np.testing.assert_allclose(found, [10, 4], atol=0.5)
+
+
+def test_steps_to_come_alone_are_refused_by_their_labels():
+    """Under the labels 40, 41, 42 stood the first three steps, where the run's rows are only numbered."""
+
+    def walk(df):
+        q = numpyro.sample("q", dist.HalfNormal(1))
+
+        def step(level, y):
+            level = numpyro.sample("level", dist.Normal(level, q))
+            numpyro.sample("y", dist.Normal(level, 0.5), obs=y)
+            return level, None
+
+        scan(step, 50.0, df.y)
+
+    table = pd.DataFrame({"y": 50 + np.cumsum(np.random.default_rng(0).normal(size=12))})
+    run = gb.model(walk, table).sample(draws=40, warmup=40, chains=1, seed=0)
+    every = pd.concat([table, pd.DataFrame({"y": [np.nan] * 3})], ignore_index=True)
+    with pytest.raises(DataError, match=r"row '12' stands where the run has '0'.* a forecast takes"):
+        run.predict(every.tail(3))
+    for rows in (every, every.head(3), every.tail(3).reset_index(drop=True)):
+        assert run.predict(rows).draws["y"].shape == (1, 40, len(rows))
+
+
+def test_an_array_alone_needs_no_name():
+    def model(y):
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0, 1)), 1), obs=y)
+
+    run = gb.model(model, np.zeros(4)).sample(draws=20, warmup=20, chains=1, seed=0)
+    assert run.predict(np.full(3, np.nan)).draws["y"].shape == (1, 20, 3)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from gibbsite.errors import ResourceError
 from gibbsite.prediction import verbs
+from numpyro.contrib.control_flow import scan
 
 X = np.array([0.3, -0.5, 1.2, 0.8, -1.0, 0.1])
 
@@ -107,3 +108,53 @@ def test_columns_of_any_name_are_those_of_the_data():
     assert list(frame["site"]) == [0, 1, 0, 1]
     assert list(frame["mean (column)"]) == [5, 5, 7, 7]
     np.testing.assert_allclose(frame["mean"], np.tile([0, run.draws["b"].mean()], 2), atol=1e-5)
+
+
+SERIES = np.cumsum(np.random.default_rng(4).normal(size=30)) / 3
+
+
+def autoregressive(y):
+    phi, s = numpyro.sample("phi", dist.Uniform(0, 1)), numpyro.sample("s", dist.HalfNormal(1))
+
+    def step(before, y):
+        y = numpyro.sample("y", dist.Normal(phi * before, s), obs=y)
+        return y, None
+
+    scan(step, 0.0, y)
+
+
+def latent(x, y):
+    phi, b = numpyro.sample("phi", dist.Uniform(0, 1)), numpyro.sample("b", dist.Normal(0, 1))
+
+    def step(z, now):
+        x, y = now
+        z = numpyro.sample("z", dist.Normal(phi * z, 0.3))
+        numpyro.sample("y", dist.Normal(z + b * x, 0.5), obs=y)
+        return z, None
+
+    scan(step, 0.0, (x, y))
+
+
+def test_of_steps_it_is_the_mean_given_what_was_before():
+    """They were draws, noise and all, and of latent series a raw `KeyError`."""
+    run = gb.model(autoregressive, SERIES).sample(draws=200, chains=2, seed=0)
+    ahead = run.predict(np.r_[SERIES, np.nan, np.nan])
+    phi = np.asarray(run.draws["phi"])
+    np.testing.assert_allclose(ahead.expected["y"][..., 30], phi * SERIES[-1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        ahead.expected["y"][..., 31], phi * ahead.draws["y"][..., 30], rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        ahead.expected["y"][..., 1:30], phi[..., None] * SERIES[:-1], rtol=1e-4, atol=1e-5
+    )
+
+    x = np.sin(np.arange(30.0))
+    run = gb.model(latent, x, SERIES + x).sample(draws=200, chains=2, seed=0)
+    for to in (1.0, 0.0):
+        found = run.predict(x=np.full(32, to), y=np.full(32, np.nan))
+        mean = found.draws["z"] + to * np.asarray(run.draws["b"])[..., None]
+        np.testing.assert_allclose(found.expected["y"], mean, rtol=1e-4, atol=1e-5)
+    more = pd.Series(np.r_[SERIES + x, np.nan, np.nan])
+    one, none = (run.predict(x=np.r_[x, v, v], y=more) for v in (1.0, 0.0))
+    effect = gb.contrast(one, none).to_frame()["mean"].to_numpy()
+    np.testing.assert_allclose(effect[-2:], run.draws["b"].mean(), rtol=1e-3)

@@ -76,9 +76,9 @@ class Prediction(Shown):
     def expected(self) -> Mapping[str, np.ndarray]:
         """What data are expected to be at every draw, given their parents there, `[chain, draw, *shape]` by
         site: the mean of their distribution, without its noise (what other packages call the expectation of
-        the posterior predictive); of categories that of their codes (see `probs`). What is drawn, of a site
-        whose distribution tells of no mean, of processes given their own past, and of data in a loop. Raises
-        `ResourceError` for what memory does not hold.
+        the posterior predictive); of categories that of their codes (see `probs`); of data in a loop given
+        what was drawn before. What is drawn, of a site whose distribution tells of no mean, and of processes
+        given their own past. Raises `ResourceError` for what memory does not hold.
         """
         found = self._expected() if callable(self._expected) else self._expected
         found = {n: found.get(n, self._draws[n]) for n in self.outcomes}

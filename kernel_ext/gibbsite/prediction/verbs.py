@@ -216,7 +216,7 @@ def _result(
     def expected() -> dict[str, np.ndarray]:
         of_data = tuple(n for n in ask.sites if n in plan.data)
         _check_memory(each, count, leading[0])
-        means = replace(ask, sites=of_data, recipe=replace(recipe, expected=frozenset(of_data)))
+        means = replace(ask, sites=of_data, recipe=replace(ask.recipe, expected=frozenset(of_data)))
         now = drawn(means, keys, values, held.values, kept, each).values
         now = _taken({n: v.reshape(*shape, *v.shape[1:]) for n, v in now.items()}, order)
         now = {n: _cut(v, n, plan, origin) for n, v in now.items()}

@@ -221,6 +221,8 @@ def _by_argument(origin: Any, bound: Mapping[str, Any], table: Any) -> dict[str,
         return {tables[0]: table}
     if isinstance(table, Mapping):
         return dict(table)
+    if len(bound) == 1 and not hasattr(table, "columns"):
+        return dict.fromkeys(bound, table)
     columns = [c for c in getattr(table, "columns", ()) if c in bound]
     if len(tables) > 1 or not columns:
         those = ", ".join(tables or bound)

@@ -187,9 +187,12 @@ def _check_steps(origin: Any, asked: Asked) -> None:
     would be taken for the first ones."""
     if not any(s.in_scan for s in origin.density.sites.values()):
         return
-    for name, own in origin.labels.items():
-        now = asked.labels.get(name)
-        if own is None or now is None or not name.startswith("index of ") or "[" in name:
+    numbered = origin.analysis.known.numbered
+    for name, now in asked.labels.items():
+        own = origin.labels.get(name)
+        if own is None and all(map(str.isdecimal, now)):  # rows without labels count as those with numbers
+            own = tuple(map(str, range(numbered.get(name.removeprefix("index of "), 0))))
+        if own is None or not name.startswith("index of ") or "[" in name:
             continue
         if now[: len(own)] == own[: len(now)]:
             continue

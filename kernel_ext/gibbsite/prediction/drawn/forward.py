@@ -218,10 +218,17 @@ class Forward(Messenger):
         if msg["type"] == "sample" and not msg.get("_control_flow_done"):
             go_on(msg, self.recipe)
         elif msg["type"] == "sample":  # of a loop, whose distributions come with an axis of steps
-            if msg["name"] in self.recipe.given:
-                self._weigh(msg["name"], msg["fn"], msg["value"])
-            elif msg["name"] not in self.recipe.known | self.recipe.fixed:
-                self._probabilities(msg["name"], msg["fn"], msg["value"])
+            self._looped(msg["name"], msg["fn"], msg["value"])
+
+    def _looped(self, name: str, fn: Any, value: Any) -> None:
+        given = name in self.recipe.given
+        if given:
+            self._weigh(name, fn, value)
+        elif name not in self.recipe.known | self.recipe.fixed:
+            self._probabilities(name, fn, value)
+        if name in self.recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
+            held = jnp.broadcast_to(self.held[name], mean.shape) if given else jnp.nan
+            self.out[name] = jnp.where(jnp.isnan(held), mean, held)
 
 
 def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:
