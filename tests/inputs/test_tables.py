@@ -3,6 +3,7 @@
 import datetime
 import re
 import threading
+from functools import partial
 
 import gibbsite as gb
 import jax
@@ -16,6 +17,7 @@ import pytest
 import xarray as xr
 from gibbsite.errors import DataError
 from gibbsite.inputs.tables import Known, as_arrays, plate_labels
+from numpyro.infer.reparam import LocScaleReparam
 from scipy import stats
 
 Y = np.linspace(0.0, 2.0, 8)
@@ -955,6 +957,57 @@ def test_numpyro_runs_a_model_with_its_categories():
     mcmc = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=5, num_samples=5, progress_bar=False)
     mcmc.run(jax.random.key(0))
     assert mcmc.get_samples()["a"].shape == (5, 3)
+
+
+def in_town(df, m=0.0):
+    with numpyro.plate("town", df.town):
+        u = numpyro.sample("u", dist.Normal(m, len(gb.levels(df.town))))
+    numpyro.sample("y", dist.Normal(u[df.town], 1.0), obs=df.y)
+
+
+class Called:
+    def __call__(self, df):
+        in_town(df)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        numpyro.handlers.reparam(in_town, config={"u": LocScaleReparam(0)}),
+        numpyro.handlers.scale(in_town, 1.0),
+        partial(in_town, m=0.0),
+        partial(numpyro.handlers.mask(in_town, mask=True), m=0.0),
+        Called(),
+    ],
+    ids=["reparam", "scale", "partial", "partial mask", "called"],
+)
+def test_categories_in_what_is_no_plain_function(fn):
+    table = pd.DataFrame({"town": list("abca"), "y": np.arange(4.0)})
+    run = gb.model(fn, table).sample(draws=20, warmup=20, chains=1, seed=0)
+    assert run.draws["u"].shape == (1, 20, 3)
+    assert "1 new" in str(run.predict(pd.DataFrame({"town": ["a", "z"]})).note)
+
+
+def test_codes_that_are_shifted_pick_rows_of_other_names():
+    """`u[df.g - 1]`, where a category that is in no row stands first: b came to .77 for 1."""
+    groups = pd.DataFrame({"name": list("abc"), "size": [1.0, 2.0, 3.0]})
+
+    def shifted(groups, rows):
+        b = numpyro.sample("b", dist.Normal(0, 3))
+        with numpyro.plate("group", groups.name):
+            u = numpyro.sample("u", dist.Normal(b * groups["size"], 0.2))
+        numpyro.sample("y", dist.Normal(u[rows.g - 1], 0.5), obs=rows.y)
+
+    g = pd.Series(list("cabcab"))
+    for order, right in (("zcab", False), ("zabc", True)):
+        rows = pd.DataFrame({"g": pd.Categorical(g, [*order]), "y": np.arange(6.0)})
+        if right:
+            gb.model(shifted, groups, rows)
+        else:
+            with pytest.raises(
+                DataError, match=r"is picked by rows.*of which 'c' is 0, and row 0 of groups is 'a'"
+            ):
+                gb.model(shifted, groups, rows)
 
 
 def test_a_plate_of_other_threads_is_numpyros_own():

@@ -1,6 +1,8 @@
 """New tables of groups: rows of the groups that are new, some of the model's own, in any order."""
 
 import gibbsite as gb
+import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -142,3 +144,55 @@ def test_two_tables_of_the_same_groups():
     assert np.abs(found - [11, 22, 2]).max() < 4 * 0.6
     with pytest.raises(gb.GibbsiteError, match="'towns' lacks a row of 'f', and another has one"):
         run.predict(**new | {"towns": new["towns"].iloc[:2]})
+
+
+def test_groups_that_are_columns_of_outcomes():
+    """Nothing picks by their names: they were those of the run, in its order, whatever the new table had."""
+    table = pd.DataFrame({"name": list("abc"), "w": [1.0, 2.0, 3.0]})
+    y = np.array([0.0, 3.0, -3.0]) + np.random.default_rng(0).normal(0, 0.4, (25, 3))
+
+    def wide(groups, y):
+        with numpyro.plate("group", groups.name):
+            a = numpyro.sample("a", dist.Normal(0, 5))
+        with numpyro.plate("time", y.shape[0], dim=-2), numpyro.plate("one", y.shape[1], dim=-1):
+            numpyro.sample("y", dist.Normal(a, 0.4), obs=y)
+
+    run = gb.model(wide, table, y).sample(draws=300, chains=2, seed=0)
+    for names, mean in (("cba", [-3, 3, 0]), ("b", [3]), ("zb", [0, 3])):
+        groups = pd.DataFrame({"name": [*names], "w": 2.0})
+        found = run.predict(groups=groups, y=np.full((2, len(names)), np.nan))
+        assert found.draws["y"].shape == (2, 300, 2, len(names))
+        assert np.abs(found.draws["y"].mean((0, 1)) - mean).max() < 4 * 5 / 600**0.5
+        known = [i for i, n in enumerate(names) if n != "z"]
+        assert (found.draws["y"][..., known].std((0, 1)) < 0.6).all()
+
+
+def test_numbers_of_categories_grow_with_them():
+    """`df.g.nunique()` was that of the run, where a plate over `df.g` had one more."""
+
+    def model(df):
+        with numpyro.plate("g", df.g):
+            u = numpyro.sample("u", dist.Normal(jnp.zeros(df.g.nunique()), 3.0))
+        hot = jax.nn.one_hot(df.g, len(df.g.cat.categories))
+        numpyro.sample("y", dist.Normal(hot @ u, 0.5), obs=df.y)
+
+    rows = pd.DataFrame({"g": np.repeat(list("abc"), 20), "y": np.repeat([1.0, 2.0, 3.0], 20)})
+    run = gb.model(model, rows).sample(draws=300, chains=2, seed=0)
+    found = run.predict(pd.DataFrame({"g": ["z", "c"]})).draws["y"]
+    assert np.abs(found.mean((0, 1)) - [0, 3]).max() < 4 * 3 / 600**0.5 and found[..., 0].std() > 2
+
+
+def test_data_of_two_lengths():
+    """Rows of one were looked for in the other: `IndexError`."""
+
+    def joint(c, signal, x, y):
+        a, b = (numpyro.sample(n, dist.Normal(0, 3)) for n in "ab")
+        numpyro.sample("signal", dist.Normal(a + b * c, 0.3), obs=signal)
+        numpyro.sample("y", dist.Normal(a + b * (1 + x), 0.3), obs=y)
+
+    c, x = np.linspace(0, 1, 12), np.linspace(-1, 1, 40)
+    run = gb.model(joint, c, 1 + 2 * c, x, 3 + 2 * x).sample(draws=300, chains=2, seed=0)
+    np.testing.assert_allclose(
+        run.predict(x=np.array([0.0, 1.0]), y=None).to_frame("y")["mean"], [3, 5], atol=0.15
+    )
+    assert abs(run.effects("x", site="y").to_frame()["mean"].iloc[-1]) > 0

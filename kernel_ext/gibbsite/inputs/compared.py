@@ -13,12 +13,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import wraps
+from copy import copy
+from functools import partial, wraps
 from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpyro.primitives import Messenger
 
 from gibbsite.errors import DataError
 from gibbsite.inputs.table import Table
@@ -37,6 +39,7 @@ class _Columns(threading.local):
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[Any, str, Sequence[str], str]] = {}
+        self.plates: dict[str, str] = {}
 
 
 _columns = _Columns()
@@ -44,16 +47,20 @@ _columns = _Columns()
 
 @contextmanager
 def _known(
-    arguments: Mapping[str, Any], labels: Mapping[str, Sequence[str]], units: Mapping[str, str]
+    arguments: Mapping[str, Any],
+    labels: Mapping[str, Sequence[str]],
+    units: Mapping[str, str],
+    plates: dict[str, str],
 ) -> Any:
-    before = _columns.known
+    before, around = _columns.known, _columns.plates
     found = (part for name, value in arguments.items() for part in _leaves(value, name))
     now = {id(v): (v, n, labels.get(n, ()), units.get(n, "")) for n, v in found if n in labels or n in units}
-    _columns.known = {**before, **now}
+    _columns.known = {**now, **before}  # whoever is outermost knows the categories that there are by now
+    _columns.plates = plates
     try:
         yield
     finally:
-        _columns.known = before
+        _columns.known, _columns.plates = before, around
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -66,28 +73,42 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield from _leaves(part, f"{name}[{key!r}]")
 
 
-def with_columns(
-    fn: Callable[..., Any],
-    labels: Mapping[str, Sequence[str]],
-    units: Mapping[str, str],
-    within: AbstractContextManager,
-) -> Callable[..., Any]:
-    """The model function with the columns of categories and dates among its arguments known while it runs,
-    whoever runs it, `within` what has arrays answer as columns; `units` are those of dates."""
-    if isinstance(fn, MethodType):
-        return MethodType(with_columns(fn.__func__, labels, units, within), fn.__self__)
-    if not isinstance(fn, FunctionType) or not (labels or units):
+def with_columns(fn: Callable[..., Any], known: Any, within: AbstractContextManager) -> Callable[..., Any]:
+    """The model function with the columns of categories and dates among its arguments `known` (`Known`) while
+    it runs, whoever runs it, `within` what has arrays answer as columns."""
+    if not (known.labels or known.units):
         return fn
-    fn = _plain.get(fn, fn)
+    if isinstance(fn, MethodType):
+        return MethodType(with_columns(fn.__func__, known, within), fn.__self__)
+    if isinstance(fn, partial):
+        return partial(with_columns(fn.func, known, within), *fn.args, **fn.keywords)
+    if isinstance(fn, Messenger) and fn.fn is not None:
+        made = copy(fn)
+        made.fn = with_columns(fn.fn, known, within)
+        return made
+    if isinstance(fn, FunctionType):
+        fn = _plain.get(fn, fn)
     signature = inspect.signature(fn)
 
     @wraps(fn)
     def told(*args: Any, **kwargs: Any) -> Any:
-        with within, _known(signature.bind(*args, **kwargs).arguments, labels, units):
+        arguments = signature.bind(*args, **kwargs).arguments
+        with within, _known(arguments, known.labels, known.units, known.plates):
             return fn(*args, **kwargs)
 
-    _plain[told] = fn
+    if isinstance(fn, FunctionType):
+        _plain[told] = fn
     return told
+
+
+def size_of(plate: str, size: Any) -> Any:
+    """As many elements as a column has categories, where a plate is made over one; any other size as it
+    is."""
+    held = _columns.known.get(id(size))
+    if held is None or held[0] is not size or not held[2]:
+        return size
+    _columns.plates[plate] = held[1]
+    return len(held[2])
 
 
 def labels_within(column: Any) -> tuple[str, ...]:

@@ -28,9 +28,9 @@ Labels = dict[str, tuple[str, ...]]
 class Known:
     """What arrays do not say of themselves, by the argument's name (`county`, `df['county']`): `labels` of
     codes, and under `index of <name>` of rows; `units` of numbers that were times; how many rows there are
-    that are only `numbered`; whose table the first was, where it was none of pandas (`library`); and
+    that are only `numbered`; whose table the first was, where it was none of pandas (`library`);
     which columns of categories name the rows, each once and in their order (`naming`), and have an order that
-    nobody gave, that of the alphabet (`alphabetical`)."""
+    nobody gave, that of the alphabet (`alphabetical`); and over which column a plate is made (`plates`)."""
 
     labels: Labels = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
@@ -38,6 +38,7 @@ class Known:
     library: str = ""
     naming: set[str] = field(default_factory=set)
     alphabetical: set[str] = field(default_factory=set)
+    plates: dict[str, str] = field(default_factory=dict)
 
 
 def from_objects(values: Sequence[Any], name: str, known: Known) -> np.ndarray:

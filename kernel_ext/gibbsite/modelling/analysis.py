@@ -122,7 +122,7 @@ def analysed(
     given = bound(fn, args, kwargs, name)
     args, named, called, known = given.args, dict(given.kwargs), given.name, given.known
     check_arguments(fn, called, args, named)
-    fn = with_columns(fn, known.labels, known.units, as_columns)
+    fn = with_columns(fn, known, as_columns)
     gone: Mapping[str, np.ndarray] = {}
     if (missing := checked_way(missing)) is not None:
         fn, args, named, gone = without_missing(fn, args, named, missing, known)

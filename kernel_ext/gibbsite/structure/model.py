@@ -82,8 +82,7 @@ class Changing:
         self.analysis = bound(fn, args, kwargs, name)
         self._source, self.posterior, self.execution = source, object(), Unprepared(self._of_one)
         try:
-            known = self.analysis.known
-            asking = with_columns(fn, known.labels, known.units, as_columns)
+            asking = with_columns(fn, self.analysis.known, as_columns)
             self.structured: Structured = moving.Structured(
                 asking, self.args, self.kwargs, self._static, self.name
             )

@@ -35,9 +35,15 @@ def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: 
     names = density.data_names
     holds = _holding(density, {v: n for v, n in names.items() if n in labels or "since" in units.get(n, "")})
     picked: dict[Any, str] = {}
-    for eqn, source, name in _picks(density, holds, labels):
+    numbers = known_numbers(density, {})
+    shifted = _holding(density, {v: n for v, n in names.items() if n in labels}, _CARRIES | SUBTRACTS)
+    for eqn, source, name in _picks(density, shifted, labels):
+        plainly = bool(_held(holds, eqn.invars[1]))
         for column in _rows_of(density, source, names):
-            _check_rows(density, eqn, column, name, labels)
+            if rows := _picked(density, eqn, name, labels[name], numbers, plainly):
+                _check_rows(density, eqn, column, name, labels, rows)
+        if not plainly:
+            continue
         key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
         _check_codes(eqn, picked.setdefault(key, name), name, labels)
     _check_numbers(density, holds, labels)
@@ -68,13 +74,15 @@ def step_notes(
             )
 
 
-def _holding(density: Density, columns: Mapping[Any, str]) -> dict[Any, str]:
+def _holding(
+    density: Density, columns: Mapping[Any, str], carries: frozenset[str] = _CARRIES
+) -> dict[Any, str]:
     """What holds the numbers of one of the `columns`, moved or shifted."""
     holds = dict(columns)
     for eqn in density.closed.jaxpr.eqns if holds else ():
         read = eqn.invars[:1] if of_kind(eqn, PICKS) else eqn.invars
         carried = {n for v in read if (n := _held(holds, v))}
-        if of_kind(eqn, _CARRIES) and len(carried) == 1:
+        if of_kind(eqn, carries) and len(carried) == 1:
             holds |= dict.fromkeys(eqn.outvars, carried.pop())
     return holds
 
@@ -134,8 +142,26 @@ def _rows_of(density: Density, source: Any, names: Mapping[Any, str]) -> Iterato
             yield names[behind]
 
 
+def _picked(
+    density: Density, eqn: Any, name: str, texts: Sequence[str], numbers: Any, plainly: bool
+) -> dict[str, int]:
+    """Which row each category that a column holds picks; of all of them its own code, where a gather by codes
+    as they are (`plainly`) has other indices beside them."""
+    codes = np.ravel(dict(zip(density.arguments.names, density.arguments.given, strict=True))[name])
+    index = numbers.value(eqn.invars[1])
+    if index is not None and index.size == codes.size:
+        pairs = zip(codes.tolist(), np.ravel(index).tolist(), strict=True)
+        return {texts[int(c)]: int(i) for c, i in {*pairs} if 0 <= c < len(texts)}
+    return {t: i for i, t in enumerate(texts)} if plainly else {}
+
+
 def _check_rows(
-    density: Density, eqn: Any, column: str, name: str, labels: Mapping[str, Sequence[str]]
+    density: Density,
+    eqn: Any,
+    column: str,
+    name: str,
+    labels: Mapping[str, Sequence[str]],
+    picked: Mapping[str, int],
 ) -> None:
     """Refuse codes that pick rows of a table which its own column calls otherwise."""
     table, _, mine = column.partition("[")
@@ -143,8 +169,10 @@ def _check_rows(
         return
     found = {}
     for key, rows in _names_of_rows(density, table, labels):
-        if {*labels[name]} <= {*rows}:
-            found[key] = next(((k, t, rows[k]) for k, t in enumerate(labels[name]) if rows[k] != t), None)
+        if {*picked} <= {*rows}:
+            found[key] = next(
+                ((k, t, rows[k]) for t, k in sorted(picked.items(), key=lambda p: p[1]) if rows[k] != t), None
+            )
     if not found or None in found.values():  # the names that are meant, whatever another column says
         return
     called = name.partition("[")[2]

@@ -19,7 +19,7 @@ from numpyro import handlers, primitives
 from gibbsite.errors import ModelError
 from gibbsite.ground.process import after_fork
 from gibbsite.inputs.column import ATTRIBUTES
-from gibbsite.inputs.compared import comparable, labels_within
+from gibbsite.inputs.compared import comparable, size_of
 from gibbsite.programs.jaxpr.compat import CalledAsColumns
 
 
@@ -28,9 +28,9 @@ def _sized(plain: Callable[..., None]) -> Callable[..., None]:
 
     def made(self: Any, *args: Any, **options: Any) -> None:
         if len(args) > 1:
-            args = (args[0], len(labels_within(args[1])) or args[1], *args[2:])
+            args = (args[0], size_of(args[0], args[1]), *args[2:])
         elif "size" in options:
-            options["size"] = len(labels_within(options["size"])) or options["size"]
+            options["size"] = size_of(str(args[0] if args else options.get("name")), options["size"])
         plain(self, *args, **options)
 
     return made

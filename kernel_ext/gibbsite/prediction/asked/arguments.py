@@ -180,7 +180,9 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
         for leaf, array in leaves.items():
             if not np.size(array):
                 raise DataError(f"{leaf!r} has no elements: there is nothing to predict for")
-            if leaf in own:
+            if texts is None and leaf in own and (rows := _plate_of_rows(origin, leaf, array, known)):
+                labels[leaf], leaves[leaf] = rows, np.arange(len(rows), dtype=np.int32)
+            elif leaf in own:
                 if (kept := grown.get(origin.labels.get(leaf, ()))) is not None:
                     labels[leaf] = kept[1]
                 leaves[leaf] = _checked(origin, leaf, array, before[leaf], known, labels, unknown)
@@ -207,6 +209,18 @@ def asked_of(origin: Any, table: Any, given: Mapping[str, Any]) -> Asked:
     if source is None and not given and (library := origin.analysis.known.library):  # of the model's own kind
         source = nw.from_dict({}, backend=library).to_native()
     return Asked(values, labels, frozenset(new), frozenset(absent), unknown, tables, source)
+
+
+def _plate_of_rows(origin: Any, leaf: str, array: Any, known: Known) -> tuple[str, ...] | None:
+    """What a new column calls its rows, where the model makes a plate over it, of its rows, and nothing else
+    of it; None for any other column, and where rows are called alike."""
+    own, fresh = origin.analysis.known, known.labels.get(leaf)
+    if leaf not in own.plates.values() or leaf not in own.naming or leaf in origin.density.read_names:
+        return None
+    if fresh is None or not np.isfinite(array).all():
+        return None
+    rows = tuple(printed(fresh[int(c)]) for c in np.asarray(array))
+    return rows if len({*rows}) == len(rows) else None
 
 
 def _by_argument(origin: Any, bound: Mapping[str, Any], table: Any) -> dict[str, Any]:

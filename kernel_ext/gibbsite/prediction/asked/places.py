@@ -87,14 +87,16 @@ def element_labels(origin: Any, sizes: Mapping[str, int], labels: Labels) -> Lab
 
 def own_labels(origin: Any) -> Labels:
     """Labels of the run's plates by which its elements are found: of rows, and of categories that the model
-    reads. A column that it does not read may name the rows, and is not looked up."""
+    reads, or makes a plate over. Another column may name the rows, and is not looked up."""
     told = {t for n, t in origin.labels.items() if not _unread(origin, n)}
     return {plate: t for plate, t in origin.plate_labels.items() if t in told}
 
 
 def _unread(origin: Any, leaf: str) -> bool:
-    """Whether a column is an array that the model does not compute with; others may be read by Python."""
-    return leaf in origin.density.arguments.names and leaf not in origin.density.read_names
+    """Whether a column is an array that the model neither computes with nor makes a plate over; others may be
+    read by Python."""
+    read = origin.density.read_names | {*origin.analysis.known.plates.values()}
+    return leaf in origin.density.arguments.names and leaf not in read
 
 
 def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:

@@ -12,9 +12,11 @@ from gibbsite.density import Density, Site, build_density
 from gibbsite.density.build import named_arguments
 from gibbsite.density.current import current, weighted_latents
 from gibbsite.density.known_elements import constant_value
+from gibbsite.density.model.alone import as_columns
 from gibbsite.density.model.arguments import Arguments
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, GibbsiteError, ModelError
+from gibbsite.inputs.compared import with_columns
 from gibbsite.inputs.table import ANEW
 from gibbsite.prediction.asked.arguments import (
     Asked,
@@ -100,16 +102,16 @@ def planned(
     if not prior and (split := _apart(origin, density, rows)) is not None:
         values = _put_in_front(origin, values, split, outcomes, stood_in)
         rows, cut = [Rows(split.before, split.before + split.now, split.before)], (split.before, split.now)
-        density = _density(origin, values, sizes, data, True)
+        density = _density(origin, asked, values, sizes, data, True)
     elif not prior and (row := _mixed(origin, density, rows, data)) is not None:
         name, split = row
         longer = _put_in_front(origin, values, split, outcomes, stood_in)
-        found, total = _density(origin, longer, sizes, data, True), split.before + split.now
+        found, total = _density(origin, asked, longer, sizes, data, True), split.before + split.now
         if found.sites[name].shape[-1] == total:  # it goes by rows, and not by columns
             values, density = longer, found
             rows, cut = [Rows(split.before, total, split.before)], (split.before, split.now)
     anew = _anew(rows, asked)
-    fn, arguments = _function(origin, values)
+    fn, arguments = _function(origin, asked, values)
     check = set(stood_in) & _read_of(density)
     if check:
         raise DataError(
@@ -203,7 +205,7 @@ def _check_steps(origin: Any, asked: Asked) -> None:
         )
 
 
-def _function(origin: Any, values: Mapping[str, Any]) -> tuple[Any, Arguments]:
+def _function(origin: Any, asked: Asked, values: Mapping[str, Any]) -> tuple[Any, Arguments]:
     arguments = arguments_of(origin, values)
     kept = set(origin.density.arguments.names)
     fixed = [
@@ -211,7 +213,7 @@ def _function(origin: Any, values: Mapping[str, Any]) -> tuple[Any, Arguments]:
         for i, n in enumerate(arguments.names)
         if n in leaves_of(origin, bound_arguments(origin)) and n not in kept
     ]
-    return origin.fn, arguments.fixing(fixed) if fixed else arguments
+    return _with_labels(origin, asked), arguments.fixing(fixed) if fixed else arguments
 
 
 def _anew(rows: list[Rows], asked: Asked) -> bool:
@@ -219,13 +221,29 @@ def _anew(rows: list[Rows], asked: Asked) -> bool:
     return bool(asked.new) and any(r.same < r.now or r.before != r.now for r in rows)
 
 
+def _with_labels(origin: Any, asked: Asked) -> Any:
+    """The model's function with the categories that there are now; the same for the same ones."""
+    changed = {n: t for n, t in asked.labels.items() if " of " not in n and origin.labels.get(n) != t}
+    made = origin.density.cache.setdefault("functions by labels", {})
+    key = tuple(sorted(changed.items()))
+    if key and key not in made:
+        known = replace(origin.analysis.known, labels=asked.labels, plates={})
+        made[key] = with_columns(origin.fn, known, as_columns)
+    return made.get(key, origin.fn)
+
+
 def _density(
-    origin: Any, values: Mapping[str, Any], sizes: Mapping[str, int], data: frozenset[str], anew: bool
+    origin: Any,
+    asked: Asked,
+    values: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    data: frozenset[str],
+    anew: bool,
 ) -> Density:
     args, kwargs = call_of(origin, values)
     token = ANEW.set(anew)
     try:
-        return build_density(asking(origin.fn, data, sizes), args, kwargs)
+        return build_density(asking(_with_labels(origin, asked), data, sizes), args, kwargs)
     finally:
         ANEW.reset(token)
 
@@ -241,14 +259,14 @@ def _analysed(
     """The model's density under the new arguments, those arguments, and which of them only stand in for
     observed values that nobody gave."""
     if not asked.new:
-        return _density(origin, asked.values, sizes, data, False), dict(asked.values), set()
+        return _density(origin, asked, asked.values, sizes, data, False), dict(asked.values), set()
     anew = _anew(rows, asked)
     values, stood_in = _stand_ins(origin, asked, outcomes, rows)
     as_none = {n for n, v in asked.values.items() if v is None and n in outcomes}
 
     def traced() -> Density:
         try:
-            return _density(origin, values, sizes, data, anew)
+            return _density(origin, asked, values, sizes, data, anew)
         except (TypeError, AttributeError, IndexError) as problem:
             gone = [n for n, v in values.items() if v is None and bound_arguments(origin).get(n) is not None]
             if not gone:
@@ -262,7 +280,7 @@ def _analysed(
         return traced(), values, stood_in
     plain = {**values, **dict.fromkeys(as_none)}
     try:
-        found = _density(origin, plain, sizes, data, anew)
+        found = _density(origin, asked, plain, sizes, data, anew)
     except (GibbsiteError, TypeError, AttributeError, ValueError, IndexError):
         # what takes its length from the data it observes needs something that has one
         return traced(), values, stood_in
