@@ -196,3 +196,35 @@ def test_data_of_two_lengths():
         run.predict(x=np.array([0.0, 1.0]), y=None).to_frame("y")["mean"], [3, 5], atol=0.15
     )
     assert abs(run.effects("x", site="y").to_frame()["mean"].iloc[-1]) > 0
+
+
+def in_one_plate(table):
+    b, tau = numpyro.sample("b", dist.Normal(0, 3)), numpyro.sample("tau", dist.HalfNormal(3))
+    with numpyro.plate("s", table.name):
+        u = numpyro.sample("u", dist.Normal(b * table["size"], tau))
+        numpyro.sample("y", dist.Normal(u, 0.1), obs=table.y)
+
+
+def picked_by_name(table):
+    b, tau = numpyro.sample("b", dist.Normal(0, 3)), numpyro.sample("tau", dist.HalfNormal(3))
+    with numpyro.plate("s", len(gb.levels(table.name))):
+        u = numpyro.sample("u", dist.Normal(b, tau))
+    with numpyro.plate("n", len(table)):
+        numpyro.sample("y", dist.Normal(u[table.name], 0.1), obs=table.y)
+
+
+@pytest.mark.parametrize("model", [in_one_plate, picked_by_name])
+def test_one_row_for_each_group(model):
+    """Of eight schools a ninth had eight rows, with the numbers of the eight, and two were refused."""
+    table = pd.DataFrame({"name": list("abcd"), "size": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 8.0, 4.0]})
+    run = gb.model(model, table).sample(draws=400, chains=2, seed=0)
+    for names in ("z", "c", "cz", "czab", "dcba", "abcdz"):
+        sizes = [dict(zip("abcdz", range(1, 6), strict=True))[n] for n in names]
+        found = run.predict(pd.DataFrame({"name": [*names], "size": np.array(sizes, float)})).draws["y"]
+        assert found.shape == (2, 400, len(names))
+        for i, name in enumerate(names):
+            if name == "z":
+                assert found[..., i].std() > 1
+            else:
+                known = table.y[table.name == name].item()
+                assert abs(found[..., i].mean() - known) < 0.1 and found[..., i].std() < 0.3

@@ -145,7 +145,7 @@ def _result(
     sites = plan.density.sites
     discrete = frozenset(n for n in plan.data if n in sites and sites[n].discrete)
     doubted = discrete if gaps is not None else frozenset()
-    recipe = replace(plan.ask.recipe, doubted=doubted)
+    recipe = replace(plan.ask.recipe, doubted=doubted, partly=_partly(plan, held))
     for name in sites.keys() & held.values.keys():
         there, given = sites[name].shape, np.shape(held.values[name])
         if given != there and (given == (1,) * len(there) or not _fits(given, there)) and given:
@@ -420,6 +420,25 @@ def _facts(
         None if held.given else pairs, asked.source, pairs[1],
         {n: t for n, t in asked.labels.items() if n.startswith("index of ")},
     )  # fmt: skip
+
+
+def _partly(plan: Planned, held: Held) -> dict[str, np.ndarray]:
+    """Of sites of which vectors are given in part, the elements that are not. Raises `DataError` within
+    loops."""
+    found = {}
+    for name in held.given & plan.density.sites.keys():
+        site, given = plan.density.sites[name], np.asarray(held.values[name])
+        if not site.event_shape or given.dtype.kind != "f" or not _fits(given.shape, site.shape):
+            continue
+        gone = np.isnan(np.broadcast_to(given, site.shape))
+        events = tuple(range(-len(site.event_shape), 0))
+        if (gone.any(axis=events) & ~gone.all(axis=events)).any():
+            if site.in_scan:
+                raise DataError(
+                    f"given: vectors of {name!r} are given in part, and drawn as a whole in a loop"
+                )
+            found[name] = gone
+    return found
 
 
 def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density import Density, Site
-from gibbsite.density.known_elements import constant_value
+from gibbsite.density.known_elements import constant_value, sources
 from gibbsite.errors import DataError
+from gibbsite.ground.once import once
 from gibbsite.inputs.tables import Labels, plate_labels
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
 from gibbsite.programs.jaxpr.primitives import CONVERTS, GATHERS, MOVES, moved_from, of_kind
@@ -87,9 +88,30 @@ def element_labels(origin: Any, sizes: Mapping[str, int], labels: Labels) -> Lab
 
 def own_labels(origin: Any) -> Labels:
     """Labels of the run's plates by which its elements are found: of rows, and of categories that the model
-    reads, or makes a plate over. Another column may name the rows, and is not looked up."""
-    told = {t for n, t in origin.labels.items() if not _unread(origin, n)}
-    return {plate: t for plate, t in origin.plate_labels.items() if t in told}
+    reads, or makes a plate over. Another column may name the rows, and is not looked up; nor is a plate of
+    the rows that a column names, each once, one of its categories."""
+    known, told = origin.analysis.known, dict[str, tuple[str, ...]]()
+    for plate, texts in origin.plate_labels.items():
+        for leaf in (n for n, t in origin.labels.items() if t == texts and not _unread(origin, n)):
+            of_rows = leaf in known.naming and known.plates.get(plate) != leaf
+            if not of_rows or plate in _picked_plates(origin.density).get(leaf, ()):
+                told[plate] = texts
+    return told
+
+
+@once
+def _picked_plates(density: Density) -> dict[str, set[str]]:
+    """By column the plates of the latents that its codes pick from, or from what is made of these."""
+    found: dict[str, set[str]] = {}
+    for eqn in density.closed.jaxpr.eqns:
+        if not of_kind(eqn, GATHERS):
+            continue
+        size = eqn.invars[0].aval.shape[:1]
+        latents = [density.sites[n] for n in density.maps.latents(eqn.invars[0])]
+        plates = {p for s in latents if s.shape[:1] == size for p in s.plates}
+        for leaf in sources(density, [eqn.invars[1]]) & density.data_names.keys():
+            found.setdefault(density.data_names[leaf], set()).update(plates)
+    return found
 
 
 def _unread(origin: Any, leaf: str) -> bool:

@@ -19,8 +19,9 @@ def resting(origin: Any, density: Density, asked: Asked, known: Collection[str])
     enter its distribution, or what data make of all of it (a process written by its factor)."""
     before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
     for name in before.keys() & now.keys():
-        if argument_of(name) in asked.groups:  # the model's own stand first
-            now[name] = np.asarray(now[name])[: len(before[name])]
+        if rows := _rows_of(origin, asked, argument_of(name), len(now[name]) if np.ndim(now[name]) else 0):
+            own, new = (np.array(r, int) for r in rows)
+            before[name], now[name] = np.asarray(before[name])[own], np.asarray(now[name])[new]
     other = [n for n, v in now.items() if n in before and _moved(before[n], v)]
     found: dict[str, list[str]] = {}
     for name in known if other else ():
@@ -31,6 +32,20 @@ def resting(origin: Any, density: Density, asked: Asked, known: Collection[str])
         elif read_whole(density, name):
             found |= {name: [n for n in other if _mixes(density, name, n, before[n], now[n])]}
     return {n: leaves for n, leaves in found.items() if leaves}
+
+
+def _rows_of(origin: Any, asked: Asked, table: str, count: int) -> tuple[list[int], list[int]] | None:
+    """Which rows of a table that has `count` now are which of the model's, by their names; None where they
+    have none."""
+    if table in asked.groups:  # the model's own stand first
+        own = list(range(len(asked.groups[table][0])))
+        return own, own
+    for leaf in origin.analysis.known.plates.values():
+        texts, new = origin.labels.get(leaf, ()), asked.labels.get(leaf, ())
+        if argument_of(leaf) == table and leaf not in origin.density.read_names and len(new) == count:
+            both = [t for t in new if t in texts]
+            return [texts.index(t) for t in both], [new.index(t) for t in both]
+    return None
 
 
 def _moved(a: Any, b: Any) -> bool:

@@ -10,14 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.contrib.control_flow.cond import cond_wrapper
-from numpyro.distributions import CategoricalLogits, CategoricalProbs, MaskedDistribution
+from numpyro.distributions import (
+    CategoricalLogits,
+    CategoricalProbs,
+    ExpandedDistribution,
+    Independent,
+    MaskedDistribution,
+)
 from numpyro.primitives import Messenger
 
 from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.density.handlers.scopes import prefix_within
 from gibbsite.density.model.collect import base_distribution, is_factor
-from gibbsite.errors import MissingPackageError
+from gibbsite.errors import DataError, MissingPackageError
 from gibbsite.inputs.table import SET
+from gibbsite.modelling.in_part import known_part, missing_part, of_gaussian_vectors
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
 from gibbsite.prediction.drawn.joint import conditional_draw
 
@@ -48,14 +55,13 @@ class Recipe:
     """What is done at which site.
 
     `known` sites stand as they are drawn, `parts` partly; `series` are those inside of `scan`, known for
-    their
-    first steps. `fixed` are set (`do`), `given` held at values with their likelihood noted; of data in
-    `stays` the model goes on with what was given, and `seen` are data drawn as a whole whose first elements
-    condition the others. `doubted` are discrete data that may have no distribution: whole numbers are drawn
-    of parameters that are no numbers, too, and the weight says it. Of the sites `expected` the mean of
-    their distribution is noted instead of what is drawn, with which the model goes on. Of the data
-    `filled` some elements, at places, are elements of what the run imputed for them. `widest` is the longest
-    support whose probabilities are told.
+    their first steps. `fixed` are set (`do`), `given` held at values with their likelihood noted, and of
+    vectors that are given in part `partly` are the elements that are not; of data in `stays` the model goes
+    on with what was given, and `seen` are data drawn as a whole whose first elements condition the others.
+    `doubted` are discrete data that may have no distribution: whole numbers are drawn of parameters that are
+    no numbers, too, and the weight says it. Of the sites `expected` the mean of their distribution is noted
+    instead of what is drawn, with which the model goes on. Of the data `filled` some elements, at places, are
+    elements of what the run imputed for them. `widest` is the longest support whose probabilities are told.
     """
 
     known: frozenset[str] = frozenset()
@@ -63,6 +69,7 @@ class Recipe:
     series: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
     given: frozenset[str] = frozenset()
+    partly: Mapping[str, np.ndarray] = field(default_factory=dict)
     stays: frozenset[str] = frozenset()
     seen: Mapping[str, np.ndarray] = field(default_factory=dict)
     doubted: frozenset[str] = frozenset()
@@ -132,6 +139,10 @@ class Forward(Messenger):
                 there = ~jnp.isnan(held)  # of the numbers as they came: a missing one is no whole number
                 drawn = fn(rng_key=self._key(name), sample_shape=())
                 value = jnp.where(there, value, drawn)
+                if name in recipe.partly and of_gaussian_vectors(fn):
+                    gone = recipe.partly[name]
+                    law = missing_part(fn, jnp.where(there, held, 0.0), gone)
+                    value = value.at[np.nonzero(gone)].set(law.sample(self._key(name)))
                 if name in recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
                     self._means[name] = jnp.where(there, held, mean)
                 self._weigh(name, fn, value)
@@ -187,8 +198,19 @@ class Forward(Messenger):
     def _weigh(self, name: str, fn: Any, value: Any) -> None:
         """Add the log likelihood of what is given of a site, of which some elements may not be."""
         there = jnp.broadcast_to(~jnp.isnan(jnp.asarray(self.held[name])), jnp.shape(value))
-        batch = there.all(axis=tuple(range(there.ndim - fn.event_dim, there.ndim)))
-        self.weight += jnp.sum(jnp.where(batch, fn.log_prob(value), 0.0))
+        events = tuple(range(there.ndim - fn.event_dim, there.ndim))
+        if name in self.recipe.partly:
+            gone = self.recipe.partly[name]
+            if of_gaussian_vectors(fn):
+                fn, there = known_part(fn, gone), there.any(axis=events)
+            elif (fn := of_elements(fn)) is None:
+                raise DataError(
+                    f"given: of {name!r} a vector is given in part, and nothing is known of what is left of "
+                    "its distribution: give all of its elements, or none (NaN)"
+                )
+        else:
+            there = there.all(axis=events)
+        self.weight += jnp.sum(jnp.where(there, fn.log_prob(value), 0.0))
 
     def _probabilities(self, name: str, fn: Any, value: Any) -> None:
         """Of the values 0, 1, … of a discrete site, from its distribution at this draw (Rao-Blackwell); of
@@ -245,6 +267,13 @@ def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:
     else:
         filled = given
     msg["value"] = filled.astype(jnp.result_type(msg["value"]))
+
+
+def of_elements(fn: Any) -> Any:
+    """The distribution of each element of what is drawn apart, as by `to_event`; None of what is not."""
+    while isinstance(fn, Independent | ExpandedDistribution):
+        fn = fn.base_dist
+    return None if fn.event_dim or isinstance(fn, MaskedDistribution) else fn
 
 
 def _mean(fn: Any, shape: tuple[int, ...]) -> Any:

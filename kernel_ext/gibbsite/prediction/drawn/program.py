@@ -71,13 +71,13 @@ def signature(ask: Ask, values: Mapping[str, Any], held: Mapping[str, Any]) -> t
     arrays = [(np.shape(a), str(np.asarray(a).dtype)) for a in ask.arguments.arrays]
     recipe = ask.recipe
     parts = [(n, tuple(a.tobytes() for a in p.axes), p.joint) for n, p in sorted(recipe.parts.items())]
-    seen = [(n, known.tobytes()) for n, known in sorted(recipe.seen.items())]
+    seen = [(n, known.tobytes()) for n, known in sorted((*recipe.seen.items(), *recipe.partly.items()))]
     sets = (recipe.known, recipe.series, recipe.fixed, recipe.given, recipe.stays, recipe.doubted)
     sets = (*sets, recipe.expected, ask.data)
     filled = [(n, a.tobytes(), w.tobytes()) for n, (a, w) in sorted(recipe.filled.items())]
     return (
         str(shaped), str(holds), str(arrays), str(parts), str(seen + filled), str([sorted(s) for s in sets]),
-        ask.anew, ask.sites, str(sorted(ask.sizes.items())), ask.arguments.compiled_in,
+        ask.anew, ask.sites, str(sorted(ask.sizes.items())), ask.arguments.compiled_in, id(ask.fn),
     )  # fmt: skip
 
 
