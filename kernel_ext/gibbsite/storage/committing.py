@@ -22,6 +22,10 @@ from gibbsite.storage.store import GivenUp, Store
 # take half the share.
 _LARGE = 64 * 2**20
 
+# Seconds that draws may be in memory alone. To wait longer spreads what a commit costs by itself over more
+# draws, and not what each of them costs.
+_BEHIND = 2.0
+
 # what the run hands over: facts, and the state that fits its draws, as copies
 Packed = tuple[Mapping[str, Any], dict[str, np.ndarray]]
 
@@ -89,13 +93,13 @@ class Committing:
                     self.store.append(cut, facts, state)
                     cost = time.thread_time() - before
                     beside += cost
-                    self._next = start + (spent + cost) / share
+                    self._next = start + min((spent + cost) / share, _BEHIND)
 
             # without a journal to go on from nothing can take its place
             wanted = (lambda: not self._urgent.is_set()) if self.store.goes_on else lambda: True
             try:
                 if whole:
-                    self._next, self._checkpointing = start + spent / share, True
+                    self._next, self._checkpointing = start + min(spent / share, _BEHIND), True
                     self.store.commit(cut, facts, state, wanted, append)
                 else:
                     self.store.append(cut, facts, state)
@@ -109,7 +113,7 @@ class Committing:
                 self._checkpointing, self._later = False, None
             if whole:
                 self._next_whole = start + 2 * cost / share
-            self._next = start + (spent if large else spent + cost) / share
+            self._next = start + min((spent if large else spent + cost) / share, _BEHIND)
 
         self._thread = threading.Thread(target=work, name="gibbsite commit", daemon=True)
         self._thread.start()

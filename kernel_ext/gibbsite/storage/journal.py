@@ -74,18 +74,18 @@ class Journal:
         beside = {f"rows {i}": v for i, v in enumerate(values)}
         body = checkpoint.encoded({**facts, **named}, {**state, **beside})
         length = struct.pack("<Q", len(body))
-        digest = hashlib.sha256(self._digest + body).digest()
+        hashed = hashlib.sha256(self._digest)  # and not of the two joined: bodies are large
+        hashed.update(body)
+        digest = hashed.digest()
         new = self._file is None
         file = self._open()
-        content = (
-            (self._head if new else b"") + length + struct.pack("<I", zlib.crc32(length)) + digest + body
-        )
+        before = (self._head if new else b"") + length + struct.pack("<I", zlib.crc32(length)) + digest
         try:
             if os.fstat(file).st_size != self._size or not self._in_place(file):
                 raise OSError(f"{self.name} was removed or replaced meanwhile")
-            view = memoryview(content)
-            while view:
-                view = view[os.write(file, view) :]
+            for view in (memoryview(before), memoryview(body)):
+                while view:
+                    view = view[os.write(file, view) :]
             if self._durable:
                 os.fsync(file)
                 if new:
@@ -93,7 +93,7 @@ class Journal:
         except OSError:
             os.ftruncate(file, self._size)
             raise
-        self._size, self._digest = self._size + len(content), digest
+        self._size, self._digest = self._size + len(before) + len(body), digest
         return commit
 
     def _open(self) -> int:
