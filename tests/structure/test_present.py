@@ -119,4 +119,7 @@ def test_what_is_derived_is_of_what_is_there():
     guarded = run.derive("where(k > 1, c, 0)").values
     np.testing.assert_array_equal(guarded, np.nan_to_num(run.draws["c"]))
     assert run.derive("max(a) > 4").values.dtype == bool
-    assert float(run.summary().loc["total", "mean"]) == pytest.approx(np.nansum(a, -1).mean(), abs=1e-4)
+    for summary in (run.summary(), run.summary("total"), run.summary(["b", "total"])):
+        assert float(summary.loc["total", "mean"]) == pytest.approx(np.nansum(a, -1).mean(), abs=1e-4)
+    with pytest.raises(gb.GibbsiteError, match=r"no variable named 'totl'.*'total'"):
+        run.summary("totl")

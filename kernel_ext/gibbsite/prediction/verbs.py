@@ -15,7 +15,8 @@ from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
 from gibbsite.prediction.across import across
-from gibbsite.prediction.asked.arguments import Asked, asked_of, leaves_of, outcomes_of
+from gibbsite.prediction.asked.arguments import Asked, leaves_of, outcomes_of
+from gibbsite.prediction.asked.new_data import asked_of
 from gibbsite.prediction.asked.planned import Planned, planned
 from gibbsite.prediction.asked.set_sites import Held, held_of
 from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn, in_files

@@ -213,12 +213,14 @@ class StructureRun(Run):
         """A table of every scalar in the draws that have it: the share that have, mean, standard deviation,
         an interval of 89 %, and the Monte Carlo error of the mean. Raises `OptionError` of no draws, and
         `UnknownNameError` for a name that is not there."""
-        draws = self.draws
         if not self.kept.sampled.steps:
             raise OptionError("summary: there are no draws after warm-up yet; run.resume() goes on")
-        names = [var_names] if isinstance(var_names, str) else var_names
-        chosen = dict(draws) if names is None else {n: draws[n] for n in names}
-        return summarised({**chosen, **(self._numbers() if names is None else {})})
+        every = {**self.draws, **self._numbers()}
+        names = [var_names] if isinstance(var_names, str) else var_names or every
+        for name in names:
+            if a_name("variable", name, every) not in every:
+                raise UnknownNameError("variable", name, every)
+        return summarised({n: every[n] for n in names})
 
     def to_datatree(self, **options: Any) -> Any:
         """As a run's; NaN where a site is absent. `sample_stats.structure` numbers the structures, whose

@@ -5,8 +5,8 @@ reaches beyond that with it. Importance weights have no draws there, and Pareto'
 it where a datum is on one side of a step in every draw, and far less likely on the other.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,21 @@ def bounding(
     return {n: each.get(n, np.zeros(np.shape(v), bool)) for n, v in given.items()}
 
 
+class _Stretched(NamedTuple):
+    """Some draws, `[draw, *shape]` by latent, which may lie further from the means of smooth ones (`centre`);
+    `count` is how many there are in all."""
+
+    density: Density
+    states: Mapping[str, Any]
+    centre: Mapping[str, Any]
+    count: int
+
+    def further(self, state: Mapping[str, Any], factor: Any, moved: Collection[str]) -> Any:
+        """An evaluator at a state whose latents in `moved` are so many times as far out."""
+        at = {n: c + factor * (state[n] - c) for n, c in self.centre.items() if n in moved}
+        return self.density.evaluator({**state, **at}, tuple(self.density.arguments.arrays))
+
+
 def _bounding(
     plan: Plan,
     density: Density,
@@ -61,51 +76,53 @@ def _bounding(
     stepping = [n for n in data if shapes[n] == out[n].shape and _sides(density, [n])]
     if not moving and not stepping:
         return out
-    inputs = tuple(density.arguments.arrays)
     states = {n: np.asarray(v) for n, v in all_latents(plan, draws).items() if n in density.latent_vars}
     count = len(next(iter(states.values())))
     some = np.linspace(0, count - 1, min(count, _MOST_DRAWS)).astype(int)
     smooth = [n for n in states if not density.sites[n].discrete and n not in gone]
     centre = {n: states[n].mean(0) for n in smooth}
-    states = {n: v[some] for n, v in states.items()}
+    at = _Stretched(density, {n: v[some] for n, v in states.items()}, centre, count)
+    for name, mask in (*_by_bounds(at, moving), *_by_steps(at, stepping, data)):
+        out[name] |= mask
+    return out
 
-    def further(state: Mapping[str, Any], factor: Any, moved: Collection[str]) -> Any:
-        far = {n: centre[n] + factor * (v - centre[n]) if n in moved else v for n, v in state.items()}
-        return density.evaluator(far, inputs)
 
-    def against(state: Mapping[str, Any], factor: Any) -> dict[str, Any]:
-        """What rules these values out, of each term."""
-        ev = further(state, factor, centre)
-        return {
-            str(i): jnp.broadcast_to(t.contribution(ev.full(t.atom), ev.full), t.shape) < 0
-            for i, t in enumerate(moving)
-        }
+def _by_bounds(at: _Stretched, moving: Sequence[Any]) -> Iterator[tuple[str, np.ndarray]]:
+    """The data, by site, that alone rule out a state further out, by their bounds."""
+
+    def against(state: Mapping[str, Any], factor: Any) -> list[Any]:
+        ev = at.further(state, factor, at.centre.keys())
+        return [jnp.broadcast_to(t.contribution(ev.full(t.atom), ev.full), t.shape) < 0 for t in moving]
 
     def alone(states: Mapping[str, Any], factor: Any) -> dict[str, Any]:
-        found = jax.vmap(against, (0, None))(states, factor)
-        held = {n: [found[str(i)] for i, t in enumerate(moving) if t.origin == n] for n in out}
-        ruled = {n: jnp.any(jnp.stack(v), 0) for n, v in held.items() if v}
+        held: dict[str, list[Any]] = {}
+        for t, found in zip(moving, jax.vmap(against, (0, None))(states, factor), strict=True):
+            held.setdefault(t.origin, []).append(found)
+        ruled = {n: jnp.any(jnp.stack(v), 0) for n, v in held.items()}
         total = sum(jnp.sum(v, axis=tuple(range(1, v.ndim))) for v in ruled.values())
         return {n: jnp.any(jnp.moveaxis(v, 0, -1) & (total == 1), -1) for n, v in ruled.items()}
 
     program = jitted(alone)
     for factor in _STRETCHES if moving else ():
-        for name, mask in program(states, factor).items():
-            out[name] = out[name] | np.asarray(mask)
-    if not stepping:
-        return out
+        yield from ((n, np.asarray(mask)) for n, mask in program(at.states, factor).items())
 
-    sides = _sides(density, stepping)
-    movers = {m for v in sides for m in density.maps.latents(v)} & centre.keys()
+
+def _by_steps(
+    at: _Stretched, stepping: Sequence[str], data: Collection[str]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The data, by site, that are on one side of a step in all draws, and far less likely on the other, where
+    the rest is as likely as in the draws."""
+    density, sides = at.density, _sides(at.density, stepping)
+    movers = {m for v in sides for m in density.maps.latents(v)} & at.centre.keys()
 
     def sides_at(state: Mapping[str, Any], factor: Any) -> list[Any]:
-        ev = further(state, factor, movers)
+        ev = at.further(state, factor, movers)
         return [ev.full(v) for v in sides]
 
-    def likely(state: Mapping[str, Any], factor: Any, at: list[Any]) -> list[Any]:
-        """By site of those with steps, and of all data and what moves together, with data on sides `at`."""
-        ev = further(state, factor, movers)
-        ev.give(dict(zip(sides, at, strict=True)))
+    def likely(state: Mapping[str, Any], factor: Any, on: list[Any]) -> list[Any]:
+        """By site of those with steps, and of all data and what moves together, with data on sides `on`."""
+        ev = at.further(state, factor, movers)
+        ev.give(dict(zip(sides, on, strict=True)))
         each = {n: likelihood_of(density, n, ev) for n in (*data, *movers)}
         total = sum(jnp.sum(v) for v in each.values())
         for n in movers:
@@ -122,19 +139,18 @@ def _bounding(
         return each(states, 1.0, own), first, each(states, factor, there), each(states, factor, own)
 
     program = jitted(looked)
-    for factor in _STRETCHES:
+    for factor in _STRETCHES if stepping else ():
         (*drawn, whole), (*first, _), (*there, total), (*were, _) = (
-            [np.asarray(v, float) for v in found] for found in program(states, factor)
+            [np.asarray(v, float) for v in found] for found in program(at.states, factor)
         )
         for name, now, alike, then, as_was in zip(stepping, drawn, first, there, were, strict=True):
             beside = (slice(None), *(None,) * (now.ndim - 1))
             with np.errstate(invalid="ignore"):  # of what is impossible on both sides
                 still = np.all(np.isclose(now, alike, rtol=_SAME, atol=0), axis=0)
                 crossed = ~np.isclose(then, as_was, rtol=_SAME, atol=0)
-                unseen = now - then > np.log(max(count / _SEEN, 1.0))
+                unseen = now - then > np.log(max(at.count / _SEEN, 1.0))
                 as_likely = total[beside] - then >= np.min(whole[beside] - now, axis=0)
-            out[name] |= np.any(still & crossed & unseen & as_likely, axis=0)
-    return out
+            yield name, np.any(still & crossed & unseen & as_likely, axis=0)
 
 
 def _sides(density: Density, names: Sequence[str]) -> list[Any]:
@@ -148,6 +164,6 @@ def _sides(density: Density, names: Sequence[str]) -> list[Any]:
         v
         for e in equations_behind(density, [density.outputs["log_prob"][n] for n in names])
         for v in e.outvars
-        if np.dtype(v.aval.dtype).kind in "biu" and moves(v)
+        if (v.aval.dtype == bool or jnp.issubdtype(v.aval.dtype, jnp.integer)) and moves(v)
         and any(jnp.issubdtype(a.aval.dtype, jnp.floating) and moves(a) for a in e.invars)
     ]  # fmt: skip

@@ -13,16 +13,8 @@ from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.inputs.table import Table
 from gibbsite.inputs.tables import in_order_of
-from gibbsite.prediction.asked.arguments import (
-    Asked,
-    check_infinite,
-    in_days,
-    leaves_of,
-    of_numbers,
-    outcomes_of,
-    places_of,
-    with_leaf,
-)
+from gibbsite.prediction.asked.arguments import Asked, leaves_of, outcomes_of, places_of, with_leaf
+from gibbsite.prediction.asked.new_data import check_infinite, in_days, of_numbers
 
 
 @dataclass(frozen=True)

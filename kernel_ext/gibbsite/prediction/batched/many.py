@@ -18,7 +18,7 @@ from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
 from gibbsite.inputs.tables import missing
-from gibbsite.prediction.asked.arguments import asked_of
+from gibbsite.prediction.asked.new_data import asked_of
 from gibbsite.prediction.batched.classes import Class, Made, Set, classes_of, set_of
 from gibbsite.prediction.batched.lanes import Lane, Lanes, rhats
 from gibbsite.prediction.frame import columns_of
