@@ -20,7 +20,7 @@ from gibbsite.checking.marginals import marginals
 from gibbsite.checking.reach import reach
 from gibbsite.checking.replicates import NotReplicated, replicated
 from gibbsite.checking.truth import places, states
-from gibbsite.conditional.conjugate.families import Family
+from gibbsite.conditional.conjugate.certify import ConjugateConditional
 from gibbsite.conditional.reads.reduce import reduce_onto
 from gibbsite.density.density import Density
 from gibbsite.elimination.marginal import Marginal
@@ -162,13 +162,13 @@ def test_what_is_right_passes(test, fn):
 
 
 def test_a_wrong_variance_is_found(monkeypatch):
-    sample = Family.sample
+    update = ConjugateConditional.update
 
-    def wider(self, key, stats, bounds, shape, event):
-        x = sample(self, key, stats, bounds, shape, event)
-        return 1.15 * x if self.name == "Normal" else x
+    def wider(self, key, latents, data):
+        x = update(self, key, latents, data)
+        return 1.15 * x if self.family.name == "Normal" else x
 
-    monkeypatch.setattr(Family, "sample", wider)
+    monkeypatch.setattr(ConjugateConditional, "update", wider)
     found = state_of(conditionals, levels)
     assert found.state == "wrong" and "mu (conjugate): its draws" in found.text, found
 

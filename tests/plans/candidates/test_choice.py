@@ -284,8 +284,8 @@ def test_the_reason_names_what_may_be_faster_and_by_how_much():
     fast, high = map(float, re.findall(r"([0-9.]+) times as", first.because))
     (turn,) = [c for c in rest if c.text == IN_TURN]
     ratios = [turn.work * t / (first.work * s) for t, s in zip(turn.times, first.times, strict=True)]
-    # of runs without end: with compiling counted there is less between them
-    assert fast == pytest.approx(1 / min(ratios), rel=0.05) and fast > 1 and high > 1
+    # of runs without end, where compiling is not counted, and told to a tenth
+    assert fast == pytest.approx(1 / min(ratios), rel=0.1) and fast > 1 and high > 1
     assert first.because.endswith("t's location reads mu, its scale reads v, and it draws them apart")
     low, most = turn.times
     rates = f"{float(f'{4e9 / turn.work / most:.2g}'):,.0f} to {float(f'{4e9 / turn.work / low:.2g}'):,.0f}"

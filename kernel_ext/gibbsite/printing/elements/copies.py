@@ -171,29 +171,33 @@ def gathered(p: Printer, eqn: Any, index: Indices, mode: str, fill: Any) -> Text
         if d not in dims.start_index_map or sizes[d] == shape[d]:
             out.append(inside)
             continue
-        k = dims.start_index_map.index(d)
-        known = p.values.component(indices, k)
-        both, in_range, from_end = _picked(p, indices, (*batch, k), known, inside, shape[d], sizes[d])
+        start, wrapped = _start(p, indices, (*batch, dims.start_index_map.index(d)))
+        both = added(start, inside)
+        if both is None:
+            raise Opaque
         out.append(both)
-        safe, turned = safe and in_range, turned and from_end
+        known = p.values.component(indices, dims.start_index_map.index(d))
+        safe = safe and _in_range(p, known, start, shape[d], sizes[d], wrapped)
+        turned = turned and (wrapped or (known is not None and known[0] >= 0))
     if safe or not mode:
         return p.write(operand, tuple(out))
     return _with_mode(p, operand, tuple(out), mode, fill, turned)
 
 
-def _picked(
-    p: Printer, indices: Any, at: Indices, known: tuple[int, int] | None, inside: Index, n: int, size: int
-) -> tuple[Index, bool, bool]:
-    """The place `inside` of the window that an index picks, whether it is surely in range, and whether
-    negative ones, if any, were made to count from the end, as they do where it will be written."""
+def _start(p: Printer, indices: Any, at: Indices) -> tuple[Index, bool]:
+    """An index into another array, and whether negative ones were made to count from the end, as they do
+    where it will be written."""
     before, p.wrapped = p.wrapped, False
     start = p.place(indices, at)
     wrapped, p.wrapped = p.wrapped, before
-    both, ends = added(start, inside), bounds(start, p.ranges) or known
-    if both is None:
-        raise Opaque
-    safe = ends is not None and (-n if wrapped else 0) <= ends[0] and ends[1] + size <= n
-    return both, safe, wrapped or (known is not None and known[0] >= 0)
+    return start, wrapped
+
+
+def _in_range(
+    p: Printer, known: tuple[int, int] | None, start: Index, n: int, size: int, wrapped: bool
+) -> bool:
+    ends = bounds(start, p.ranges) or known
+    return ends is not None and (-n if wrapped else 0) <= ends[0] and ends[1] + size <= n
 
 
 def _with_mode(p: Printer, operand: Any, at: Indices, mode: str, fill: Any, turned: bool) -> Text:
@@ -217,10 +221,14 @@ def dynamic_slice_rule(p: Printer, eqn: Any, atom: Any, index: Indices) -> Text:
         if sizes[a] == shape[a]:
             out.append(i)
             continue
+        start, wrapped = _start(p, starts[a], ())
         known = p.values.bounds(starts[a])
-        both, in_range, from_end = _picked(p, starts[a], (), known, i, shape[a], sizes[a])
+        both = added(start, i)
+        if both is None:
+            raise Opaque
         out.append(both)
-        safe, turned = safe and in_range, turned and from_end
+        safe = safe and _in_range(p, known, start, shape[a], sizes[a], wrapped)
+        turned = turned and (wrapped or (known is not None and known[0] >= 0))
     if not safe and any(sizes[a] not in (1, n) for a, n in enumerate(shape)):
         raise Opaque  # a whole window is moved into range
     return p.write(x, tuple(out)) if safe else _with_mode(p, x, tuple(out), "clip", None, turned)
