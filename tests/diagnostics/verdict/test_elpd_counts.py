@@ -54,7 +54,7 @@ def left_out(likelihood: Any, data: np.ndarray) -> float:
     return float(each)
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [visits, survivors])
 def test_counts_without_end_are_summed_out(model):
     data = Y if model is visits else Y[:, :1]
