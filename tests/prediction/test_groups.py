@@ -182,6 +182,26 @@ def test_numbers_of_categories_grow_with_them():
     assert np.abs(found.mean((0, 1)) - [0, 3]).max() < 4 * 3 / 600**0.5 and found[..., 0].std() > 2
 
 
+def test_other_new_names_take_no_other_program():
+    """Each of many predictions has a new name; what differs is told by the program, as where it asks them."""
+
+    def model(df, words):
+        with numpyro.plate("g", df.g):
+            u = numpyro.sample("u", dist.Normal(0, 3.0))
+        long = jnp.array([1.0 if words and len(t) > 1 else 0.0 for t in gb.levels(df.g)])
+        numpyro.sample("y", dist.Normal((u + 100 * long)[df.g], 0.5), obs=df.y)
+
+    rows = pd.DataFrame({"g": np.repeat(list("abc"), 5), "y": np.repeat([1.0, 2.0, 3.0], 5)})
+    for words in (False, True):
+        run = gb.model(model, rows, words).sample(draws=50, warmup=50, chains=1, seed=0)
+        kept = run.model.density.cache.setdefault("predictions", {})
+        found = {}
+        for name in ("x", "yy", "zz"):
+            found[name] = run.predict(df=pd.DataFrame({"g": [name]})).draws["y"].mean()
+            assert (found[name] > 50) == (words and len(name) > 1)
+        assert len(kept) == 1 + words
+
+
 def test_data_of_two_lengths():
     """Rows of one were looked for in the other: `IndexError`."""
 

@@ -8,6 +8,7 @@ from typing import Literal as Literal_
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gibbsite.density.explain import Explanation, explain
 from gibbsite.density.model.arguments import Arguments
@@ -142,6 +143,14 @@ class Density:
         values = {self.latent_vars[n]: v for n, v in latents.items()}
         values.update(zip(self.data_vars, map(jnp.asarray, data), strict=True))
         return Evaluator(self.closed, self.producer, values)
+
+    def feed(self, digest: Any) -> None:
+        """Have a hash know the program and its constants, not the data's values."""
+        digest.update(str(self.closed.jaxpr).encode())
+        for const in self.closed.consts:
+            keys = jnp.issubdtype(jnp.result_type(const), jax.dtypes.prng_key)
+            const = jax.random.key_data(const) if keys else const
+            digest.update(np.asarray(jax.device_get(const)).tobytes())
 
     def on_shapes(self, fn: Callable[[Any, Any], Any]) -> Any:
         """The shapes of `fn(latents, data)`, which is traced and not run."""

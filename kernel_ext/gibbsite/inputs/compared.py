@@ -104,8 +104,8 @@ def with_columns(fn: Callable[..., Any], known: Any, within: AbstractContextMana
 def size_of(plate: str, size: Any) -> Any:
     """As many elements as a column has categories, where a plate is made over one; any other size as it
     is."""
-    held = _columns.known.get(id(size))
-    if held is None or held[0] is not size or not held[2]:
+    held = _held(size)
+    if held is None or not held[2]:
         return size
     _columns.plates[plate] = held[1]
     return len(held[2])
@@ -113,15 +113,20 @@ def size_of(plate: str, size: Any) -> Any:
 
 def labels_within(column: Any) -> tuple[str, ...]:
     """The categories of a column that a model has been given, while it runs; none of others."""
-    held = _columns.known.get(id(column))
-    return tuple(held[2]) if held is not None and held[0] is column else ()
+    held = _held(column)
+    return () if held is None else tuple(held[2])
+
+
+def _held(array: Any) -> tuple[Any, str, Sequence[str], str] | None:
+    held = _columns.known.get(id(array)) if _columns.known else None
+    return held if held is not None and held[0] is array else None
 
 
 def comparable(array: Any, other: Any, how: str) -> Any:
     """What an array is compared with in place of `other`: its code, or days; else as it is. Raises
     `DataError` for texts and dates that stand for no number."""
-    held = _columns.known.get(id(array)) if _columns.known else None
-    if held is not None and held[0] is array and isinstance(other, (str, *_NUMBERS, *_DATES)):
+    held = _held(array)
+    if held is not None and isinstance(other, (str, *_NUMBERS, *_DATES)):
         if isinstance(other, str) and _one_of_several():
             raise DataError(
                 f"{held[1]} holds many values, of which `in` asks as if they were one: compare with each, "

@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.density import Density, Site
@@ -110,11 +108,7 @@ class Execution:
         for site in self.density.sites.values():
             row = (site.name, site.shape, str(site.dtype), site.role, site.fn_name, str(site.support))
             digest.update(repr(row).encode())
-        digest.update(str(self.density.closed.jaxpr).encode())
-        for const in self.density.closed.consts:
-            keys = jnp.issubdtype(jnp.result_type(const), jax.dtypes.prng_key)
-            const = jax.random.key_data(const) if keys else const
-            digest.update(np.asarray(jax.device_get(const)).tobytes())
+        self.density.feed(digest)
         return digest.hexdigest()[:32]
 
     @cached_property

@@ -96,7 +96,8 @@ class _Reading:
         mine = self.groups.get(name)
         texts = mine.texts(known.labels, leaves) if mine is not None else None
         if mine is not None and texts is not None:
-            more = tuple(t for t in texts if t not in mine.own)
+            known_ones = {*mine.own}
+            more = tuple(t for t in texts if t not in known_ones)
             self._every.setdefault(mine.own, (mine, (*mine.own, *more)))
         for leaf, array in leaves.items():
             if not np.size(array):
@@ -366,13 +367,13 @@ def _coded(
     """Codes of the new data's own order of categories in the model's; those it does not have come after."""
     codes = np.asarray(array)
     there = codes[np.isfinite(codes)].astype(int)
-    used = [t for i, t in enumerate(fresh) if i in set(there.tolist())]
+    used = [str(fresh[int(i)]) for i in np.unique(there)]
     every = labels.get(leaf, old)  # those of a table of groups among them
-    merged = (*every, *(t for t in used if t not in every))
+    merged = tuple(dict.fromkeys((*every, *used)))
     places = {t: i for i, t in enumerate(merged)}
     table = np.array([places.get(t, -1) for t in fresh], np.int32)
     labels[leaf] = merged
-    if more := tuple(t for t in used if t not in old):
+    if more := tuple(t for t in used if places[t] >= len(old)):
         unknown[leaf] = more
     if len(there) < codes.size:
         return np.where(np.isfinite(codes), table[np.nan_to_num(codes).astype(int)], np.nan)

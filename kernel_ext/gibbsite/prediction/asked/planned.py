@@ -1,6 +1,7 @@
 """What is asked of a model → what to do at each of its sites, and a line on what was known and what is
 new."""
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -142,7 +143,7 @@ def planned(
         if cut is not None and site.fn_name in PROCESSES and site.shape[-1:] == (sum(cut),):
             seen[name] = np.arange(sum(cut)) < cut[0]
     recipe = replace(recipe, stays=stays, seen=seen)
-    ask = Ask(fn, arguments, data, sizes, recipe, anew, ())
+    ask = Ask(fn, arguments, data, sizes, recipe, anew, (), "" if fn is origin.fn else _digest(density))
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
     named = tuple(n for n in density.sites if n in data or n in instead)
     moved = any(r.same < r.before for r in rows)
@@ -222,14 +223,16 @@ def _anew(rows: list[Rows], asked: Asked) -> bool:
 
 
 def _with_labels(origin: Any, asked: Asked) -> Any:
-    """The model's function with the categories that there are now; the same for the same ones."""
-    changed = {n: t for n, t in asked.labels.items() if " of " not in n and origin.labels.get(n) != t}
-    made = origin.density.cache.setdefault("functions by labels", {})
-    key = tuple(sorted(changed.items()))
-    if key and key not in made:
-        known = replace(origin.analysis.known, labels=asked.labels, plates={})
-        made[key] = with_columns(origin.fn, known, as_columns)
-    return made.get(key, origin.fn)
+    """The model's function with the categories that there are now."""
+    if all(origin.labels.get(n) == t for n, t in asked.labels.items() if " of " not in n):
+        return origin.fn
+    return with_columns(origin.fn, replace(origin.analysis.known, labels=asked.labels, plates={}), as_columns)
+
+
+def _digest(density: Density) -> str:
+    digest = hashlib.sha256()
+    density.feed(digest)
+    return digest.hexdigest()
 
 
 def _density(

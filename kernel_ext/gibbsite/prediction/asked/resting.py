@@ -21,7 +21,9 @@ def resting(origin: Any, density: Density, asked: Asked, known: Collection[str])
     for name in before.keys() & now.keys():
         if rows := _rows_of(origin, asked, argument_of(name), len(now[name]) if np.ndim(now[name]) else 0):
             own, new = (np.array(r, int) for r in rows)
-            before[name], now[name] = np.asarray(before[name])[own], np.asarray(now[name])[new]
+            as_was = np.array(now[name])  # where they are now
+            as_was[new] = np.asarray(before[name])[own]
+            before[name] = as_was
     other = [n for n, v in now.items() if n in before and _moved(before[n], v)]
     found: dict[str, list[str]] = {}
     for name in known if other else ():
@@ -43,8 +45,9 @@ def _rows_of(origin: Any, asked: Asked, table: str, count: int) -> tuple[list[in
     for leaf in origin.analysis.known.plates.values():
         texts, new = origin.labels.get(leaf, ()), asked.labels.get(leaf, ())
         if argument_of(leaf) == table and leaf not in origin.density.read_names and len(new) == count:
-            both = [t for t in new if t in texts]
-            return [texts.index(t) for t in both], [new.index(t) for t in both]
+            places = {t: i for i, t in enumerate(texts)}
+            both = [(places[t], i) for i, t in enumerate(new) if t in places]
+            return [i for i, _ in both], [i for _, i in both]
     return None
 
 

@@ -34,7 +34,8 @@ they take the least at 10 000 rows, and a third more at 500."""
 
 @dataclass(frozen=True)
 class Ask:
-    """The model's function with what is asked of it. `sites` are those whose values come back."""
+    """The model's function with what is asked of it. `sites` are those whose values come back; `traced` tells
+    a program that other categories may have made another from the model's own, for which it is empty."""
 
     fn: Callable[..., Any]
     arguments: Arguments
@@ -43,6 +44,7 @@ class Ask:
     recipe: Recipe
     anew: bool
     sites: tuple[str, ...]
+    traced: str = ""
 
     def at(self, key: Any, values: Mapping[str, Any], held: Mapping[str, Any], arrays: Any) -> Any:
         """The sites' values, the probabilities, and the log likelihood of what is given, at one draw."""
@@ -77,7 +79,7 @@ def signature(ask: Ask, values: Mapping[str, Any], held: Mapping[str, Any]) -> t
     filled = [(n, a.tobytes(), w.tobytes()) for n, (a, w) in sorted(recipe.filled.items())]
     return (
         str(shaped), str(holds), str(arrays), str(parts), str(seen + filled), str([sorted(s) for s in sets]),
-        ask.anew, ask.sites, str(sorted(ask.sizes.items())), ask.arguments.compiled_in, id(ask.fn),
+        ask.anew, ask.sites, str(sorted(ask.sizes.items())), ask.arguments.compiled_in, ask.traced,
     )  # fmt: skip
 
 
