@@ -57,7 +57,15 @@ def reshaped(x, z):
     return (x[z].reshape(N, 1, D, D) * 2).reshape(N, D * D)
 
 
+def spread_by_the_equation(x, z):
+    """Equations spread axes of size 1 themselves: `eq i32[17,1] i32[1,4]`, as in `jax.nn.one_hot`."""
+    marked = (jnp.argmax(x[:, 0], -1)[z][:, None] == jnp.arange(D)) * x[1, 2, 1]
+    weighed = marked * x[:, 1, 1][z][:, None]
+    return weighed.sum(-1) + (jnp.arange(D)[:, None] < x[:, 0, 0][z]).max(0)
+
+
 PROGRAMS = [
+    spread_by_the_equation,
     log_determinant,
     distance,
     same_right_hand_sides,

@@ -111,7 +111,8 @@ def _elementwise(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
         return None
     shape = np.broadcast_shapes(*[x.shape for x in operands if x.ndim])
     operands = [jnp.broadcast_to(x, shape) if x.ndim and x.shape != shape else x for x in operands]
-    return first.with_source(bind_equation(eqn, operands)[0], first.batch, first.shape)
+    # operands may have axes of size 1, which the equation spreads
+    return first.with_source(bind_equation(eqn, operands)[0], first.batch, eqn.outvars[0].aval.shape)
 
 
 def _moved(eqn: JaxprEqn, xs: list[Any]) -> Copies | None:
