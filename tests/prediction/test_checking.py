@@ -345,3 +345,49 @@ def test_shares_are_plotted_along_a_column_of_a_binary_outcome():
     np.testing.assert_allclose(dots["x"], x.reshape(10, 10).mean(axis=1))
     near = np.abs(ribbons["y"] - chance.reshape(10, 10).mean(axis=1))
     assert (near < 0.06).all() and plot.title == "mean of y over x"  # tenths
+
+
+def test_categories_without_order_are_counted_one_by_one():
+    """There is no mean of bus, car and walk."""
+    rng = np.random.default_rng(3)
+    ways = pd.Categorical.from_codes(rng.integers(0, 3, 40), ["bus", "car", "walk"])
+    trips = pd.DataFrame({"way": ways, "side": rng.choice(["e", "w"], 40), "far": rng.normal(size=40)})
+
+    def choice(df):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([3]))
+        with numpyro.plate("trip", len(df)):
+            numpyro.sample("way", dist.Categorical(logits=b), obs=df.way)
+
+    run = gb.model(choice, trips).sample(draws=300, warmup=100, chains=2, seed=0)
+    found = run.checks(by="side", over="far")
+    texts = [f"mean(way == {k!r})" for k in ("bus", "car", "walk")]
+    assert [s.text for s in found.statistics] == texts
+    shares = [s.seen for s in found.statistics]
+    np.testing.assert_allclose(shares, np.bincount(ways.codes) / 40)
+    assert "without order are not drawn along far" in found.note
+    assert list(found.to_frame().index) == texts
+    assert not {"by", "along"} & set(found.plots)
+    east = found.of("e")
+    of_car = next(s for s in east.statistics if s.text == texts[1])
+    assert of_car.seen == pytest.approx(np.mean(ways[trips.side == "e"] == "car"))
+    picture = found.plot().svg
+    assert all(label in picture for label in ("bus", "car", "walk"))
+
+
+def test_effects_on_what_sums_to_a_total_or_on_nothing():
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=12), rng.multinomial(10, [0.2, 0.3, 0.5], 12)
+    beside = rng.normal(size=12)
+
+    def shares(x, y, beside):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([3]))
+        c = numpyro.sample("c", dist.Normal(0, 1))
+        with numpyro.plate("row", len(x)):
+            numpyro.sample("y", dist.Multinomial(10, logits=b * x[:, None]), obs=y)
+            numpyro.sample("z", dist.Normal(c, 1), obs=x)
+
+    run = gb.model(shares, x, y, beside).sample(draws=40, warmup=100, chains=2, seed=0)
+    with pytest.raises(OptionError, match=r"3 elements of 'y' sum to the same.*derive\('first = y\[:, 0\]'\)"):
+        run.effects("x", [0.0, 1.0], site="y")
+    run.predict(do={"x": 1.0}).derive("first = y[:, 0]")
+    assert "nothing that z depends on reads beside" in repr(run.effects("beside", [0.0, 1.0], site="z"))

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from gibbsite.errors import UnknownNameError
+from gibbsite.errors import ModelError, UnknownNameError
 from gibbsite.graph.elements import Independence, active_trail
 from gibbsite.graph.folding import folded, overview
 from gibbsite.graph.listing import Node, PlateBox, listing, to_dot
@@ -25,6 +25,13 @@ def _nothing() -> None:
 
 def _no_context(given: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     return frozenset()
+
+
+def _context_unknown(given: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    raise ModelError(
+        f"which edges have no effect at values of {', '.join(given)} is computed from the model, which this copy "
+        "of its graph is without; ask model.graph"
+    )
 
 
 def _reached(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
@@ -277,8 +284,16 @@ class DependencyGraph(Live):
     def __str__(self) -> str:
         return listing(self)
 
+    def __copy__(self) -> "DependencyGraph":
+        found = type(self).__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        return found
+
+    def __deepcopy__(self, memo: Any) -> "DependencyGraph":
+        return self
+
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_model": _nothing}
+        return self.__dict__ | {"_model": _nothing, "_removed": _context_unknown}
 
     def __repr__(self) -> str:
         return f"<DependencyGraph: {len(self._nodes)} nodes, {len(self._edges)} edges>"

@@ -14,7 +14,7 @@ from gibbsite.errors import UnknownNameError
 from gibbsite.ground.arguments import a_name
 from gibbsite.ground.lazy_import import later
 from gibbsite.prediction.frame import columns_of, frame_of
-from gibbsite.sampling.derived.derived import Derived, Quantity
+from gibbsite.sampling.derived.derived import Derived, Quantity, given_name
 from gibbsite.sampling.derived.expression import Shape
 from gibbsite.sampling.derived.interval import Interval, chosen
 from gibbsite.showing import Shown, views
@@ -66,6 +66,17 @@ class Prediction(Shown):
         self._expected = expected or {}
         self._draws, self._probs, self.note, self.facts = dict(draws), dict(probs), note, facts
         self.known, self._derived = dict(known or {}), Derived()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is expected comes from a program of this process: it is asked for before
+        derived = [(q.text, given_name(n, q.text)) for n, q in self.derived.items()]
+        state = {n: v for n, v in self.__dict__.items() if n != "expected"}
+        return state | {"_expected": dict(self.expected), "_derived": derived}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, _derived=Derived())
+        for text, name in state["_derived"]:
+            self.derive(text, name=name)
 
     @property
     def draws(self) -> Mapping[str, np.ndarray]:

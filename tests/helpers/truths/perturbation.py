@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from gibbsite.checking.perturbation import Move, misses, moves, watcher
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr
-from gibbsite.programs.maps.access import of_site
+from gibbsite.programs.maps.access import component_array, is_static, of_site
 from gibbsite.programs.maps.index_maps import index_maps
 from gibbsite.programs.passes.flatten import flatten
 
@@ -42,6 +42,31 @@ def check_program(seed: int) -> tuple[int, int]:
     starts = [(n, of_site(shape)) for n, shape in shapes.items()]
     maps = index_maps(closed, dict(zip(closed.jaxpr.invars[:2], starts, strict=True)), shapes)
     return misses(maps, found)
+
+
+def astray(seed: int) -> list[str]:
+    """The known indices of random program number `seed` that lead out of their site, from within windows."""
+    closed, _, _ = program(seed)
+    shapes = {"z": (N,), "y": (2, 3)}
+    starts = [(n, of_site(shape)) for n, shape in shapes.items()]
+    maps = index_maps(closed, dict(zip(closed.jaxpr.invars[:2], starts, strict=True)), shapes)
+    found = []
+    for eqn in closed.jaxpr.eqns:
+        for out in eqn.outvars:
+            shape = getattr(out.aval, "shape", None)
+            for site, accesses in maps[out].items() if shape is not None else ():
+                for a in accesses:
+                    parts = [(c, n) for c, n in zip(a.index, shapes[site], strict=True) if is_static(c)]
+                    for c, n in parts:
+                        index = np.broadcast_to(component_array(c, shape, _nothing), shape)
+                        here = index[tuple(slice(*w) for w in a.window)]
+                        if here.size and not (0 <= here.min() and here.max() < n):
+                            found.append(f"{eqn.primitive.name}: {site}{here.min(), here.max()}")
+    return found
+
+
+def _nothing(var: Any) -> Any:
+    raise AssertionError(f"a known index reads {var}")
 
 
 INDEX = np.array([0, 2, 1, 5, 3, 4])

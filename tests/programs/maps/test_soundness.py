@@ -12,7 +12,7 @@ from gibbsite.programs.passes.flatten import flatten
 from helpers.models.program_functions import FUNCTIONS
 from helpers.models.programs import MIXES, STEPS
 from helpers.models.zoo import ZOO
-from helpers.truths.perturbation import check_program, misses, moves, program, truth
+from helpers.truths.perturbation import astray, check_program, misses, moves, program, truth
 
 SAMPLE = range(40)
 
@@ -29,6 +29,11 @@ def test_random_programs():
     total, missed = fuzz(SAMPLE)
     assert total > 10_000
     assert missed == 0
+
+
+def test_indices_stay_within_their_site():
+    """Also where a table of rows leads out of the part of an array that a site is in."""
+    assert not [told for seed in SAMPLE for told in astray(seed)]
 
 
 @pytest.mark.slow

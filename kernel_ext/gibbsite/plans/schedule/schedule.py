@@ -16,6 +16,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from gibbsite.elimination import marginal_of
 from gibbsite.errors import OptionError, ScheduleError, UnknownNameError
 from gibbsite.ground.arguments import shown
+from gibbsite.ground.of_process import OfProcess
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.kernels.blocks.eliminated import Eliminated, MarginalModel
 from gibbsite.kernels.composite import RandomScanGibbs, Repeat, SystematicScanGibbs
@@ -56,12 +57,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(OfProcess):
     """Checked updates of a model's latent sites, in sweep order.
 
     Equal schedules have equal updates; printing one shows the table of sites, kernels and reasons; `text` is
     the form that `parse` reads.
     """
+
+    _keep_by = "keep its `text`, which model.schedule(text) and model.sample(schedule=text) read"
 
     updates: tuple[Update, ...]
     random_scan: bool

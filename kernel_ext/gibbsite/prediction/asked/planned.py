@@ -150,7 +150,7 @@ def planned(
     beside = () if prior or cut is not None or rest else company(origin, asked, outcomes, moved, draws)
     if cut is None:
         beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
-    beside += () if prior else unheard(origin, density, asked, outcomes, places, news)
+    beside += () if prior else unheard(origin, density, asked, outcomes, places, news, {*fixed, *given})
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, beside)
 
 

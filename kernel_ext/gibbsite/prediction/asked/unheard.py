@@ -19,9 +19,11 @@ def unheard(
     outcomes: Mapping[str, str],
     places: Places,
     news: Collection[str],
+    held: Collection[str],
 ) -> tuple[str, ...]:
     """A sentence for each latent with elements in `news`, of which outcomes that are given, all of them or
-    some elements, and others that are asked for both speak."""
+    some elements, and others that are asked for both speak. `held` sites are set, which says nothing of a
+    latent, or given, which weighs the draws."""
     now = leaves_of(origin, asked.values)
     gaps = {}
     for leaf, site in outcomes.items():
@@ -32,7 +34,7 @@ def unheard(
             gaps[site] = lost[~known] if known.shape == lost.shape else lost
     found = []
     for name in news:
-        speak = {term.origin for term, _ in density.terms_of(name)} & set(outcomes.values())
+        speak = {term.origin for term, _ in density.terms_of(name)} & set(outcomes.values()) - set(held)
         given = sorted(s for s in speak if s in gaps and not gaps[s].all())
         others = ", ".join(sorted(s for s in speak if s not in gaps or gaps[s].any()))
         if given and others:

@@ -22,7 +22,7 @@ from numpyro.primitives import Messenger
 from gibbsite.conditional.draws.gamma import drawn_here
 from gibbsite.density.handlers.scopes import prefix_within
 from gibbsite.density.model.collect import base_distribution, is_factor
-from gibbsite.errors import DataError, MissingPackageError
+from gibbsite.errors import DataError, MissingPackageError, ModelError
 from gibbsite.inputs.table import SET
 from gibbsite.modelling.in_part import known_part, missing_part, of_gaussian_vectors
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
@@ -123,6 +123,13 @@ class Forward(Messenger):
                 raise MissingPackageError(
                     f"{name!r} cannot be drawn here: NumPyro's {family} needs a package for it that is not "
                     f"installed ({error})"
+                ) from error
+            except NotImplementedError as error:
+                family = type(base_distribution(msg["fn"])).__name__
+                raise ModelError(
+                    f"{name!r} cannot be drawn: {family} does not say how (its `sample(key, sample_shape)` raises "
+                    f"NotImplementedError{': ' * bool(str(error))}{error}). Write that method of it; the density "
+                    "alone is enough for sampling and leave-one-out, not for predictions"
                 ) from error
 
     def _sampled(self, msg: dict[str, Any], name: Any) -> None:

@@ -48,6 +48,7 @@ _MOST_PITS = 1000  # the band of a distribution function of more values is as na
 _SIMULATED = 500  # bands at 95 % to within a hundredth
 _BAND = 0.95
 _NAMED = {CONTINUOUS: ("mean", "sd", "min", "max"), COUNTS: ("mean", "sd", "zeros", "max")}
+_MOST_SHARES = 8  # of categories: as many plots as fit a page
 _STATISTICS = {
     "mean": lambda v: v.mean(axis=-1),
     "sd": lambda v: v.std(axis=-1),
@@ -100,7 +101,7 @@ class Checks(Shown):
 
     `statistics` are numbers of a whole data set; `groups` the elements by the label of `by`, `over` a column
     along which replicates are drawn, `pareto_k` by the name of the observation; the values 0, 1, … are
-    `called` so, of categories; `note` says what it rests on. Made by `run.checks` and `model.checks`.
+    `called` so, of categories, which are `nominal` many where they have no order; `note` says what it rests on. Made by `run.checks` and `model.checks`.
     """
 
     model_name: str
@@ -121,6 +122,7 @@ class Checks(Shown):
     good_k: float = 0.7
     seed: int = 0
     called: Sequence[str] = ()
+    nominal: int = 0
 
     @cached_property
     def pit(self) -> np.ndarray:
@@ -216,7 +218,7 @@ class Checks(Shown):
 
     def _means(self) -> Iterator[Statistic]:
         """The mean of each group, of outcomes that have one."""
-        if "mean" not in _NAMED.get(self.kind, ("mean",)) or self.kind == CENSORED:
+        if self.nominal or "mean" not in _NAMED.get(self.kind, ("mean",)) or self.kind == CENSORED:
             return
         for group in self.groups:
             mean = _usual(self.of(group), "mean")
@@ -296,6 +298,7 @@ def checks(
         gone=None if gone is None else np.broadcast_to(gone, there.shape)[there],
         seed=seed,
         called=tuple(found.facts.categories.get(name, ())),
+        nominal=found.facts.nominal.get(name, 0),
     )
     if name in found.probs and found.probs[name].shape[:-1] == there.shape:
         out = replace(out, chances=found.probs[name][there])
@@ -310,9 +313,22 @@ def checks(
             out, by=by if isinstance(by, str) else "by", groups={k: s[there] for k, s in spread.items()}
         )
     out = replace(out, over=_along(model, found, over, there))
+    if over is not None and out.nominal:
+        out = replace(out, note=f"{out.note}; categories without order are not drawn along {over}")
     if run is not None and leave_one_out:
         out = _left_out(run, found, out, steps)
     return replace(out, statistics=_statistics(found, out, statistics, seen))
+
+
+def _shares(out: Checks) -> list[Statistic]:
+    """How many are of each category, of those without order; of many, of those that most data are of."""
+    common = np.argsort(-np.bincount(out.data.astype(int), minlength=out.nominal), kind="stable")
+    found = []
+    for k in np.sort(common[:_MOST_SHARES]).tolist():
+        told = repr(out.called[k]) if k < len(out.called) else str(k)
+        shares = (out.replicates == k).mean(axis=-1)
+        found.append(Statistic(f"mean({out.site} == {told})", float(np.mean(out.data == k)), shares))
+    return found
 
 
 def _usual(out: Checks, name: str) -> Statistic:
@@ -416,9 +432,8 @@ def _statistics(
     """The usual ones of the kind, and those that were written, as `run.derive` has them. Raises
     `ExpressionError`."""
     usual = _NAMED.get(out.kind, ("mean",)) if out.kind != CENSORED else ()  # whose ends are not all known
-    made = [
-        s for n in usual if (s := _usual(out, n)).seen != s.draws[0] or np.ptp(s.draws)
-    ]  # no zeros at all
+    every = _shares(out) if out.nominal else [_usual(out, n) for n in usual]
+    made = [s for s in every if s.seen != s.draws[0] or np.ptp(s.draws)]  # no zeros at all
     made = [s for s in made if s.text not in texts]  # which come first, as they are asked for
     for text in texts:
         if not isinstance(text, str):

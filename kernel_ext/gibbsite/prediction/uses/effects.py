@@ -92,7 +92,9 @@ class Effects(Shown):
         if numbers and len(set(self.values)) > 1:
             low, high = chosen().of(self.slope.ravel())
             unit = f"; {self.slope.mean():.4g} per unit, {chosen()} {float(low):.4g} to {float(high):.4g}"
-        return f"<Effects of {self.name} on {self.site}: {told}{unit}>"
+        same = len(self.predictions) > 1 and not np.ptp(self.draws, axis=2).any()
+        rest = f"; the same in every draw: nothing that {self.site} depends on reads {self.name}" if same else unit
+        return f"<Effects of {self.name} on {self.site}: {told}{rest}>"
 
 
 def effects(run: Any, name: str, values: Any = None, *, site: str | None = None, **options: Any) -> Effects:
@@ -115,8 +117,25 @@ def effects(run: Any, name: str, values: Any = None, *, site: str | None = None,
     if site is not None and site not in found[0].draws:
         raise UnknownNameError("site", site, found[0].draws)
     check_ordered(found[0], site or names[0], "effects")
+    _check_total(found[0], site or names[0])
     amount = origin is not None and any(_is_amount(p.model, name) for p in parts_of(run))
     return Effects(name, chosen_values, found, site or names[0], amount)
+
+
+def _check_total(prediction: Prediction, site: str) -> None:
+    """Refuse averages over elements that always sum to the same, as counts of categories; raises
+    `OptionError`."""
+    draws = prediction.draws[site]
+    if draws.ndim < 3 or draws.shape[-1] < 2:
+        return
+    total = draws.sum(axis=-1, dtype=float).reshape(draws.shape[0] * draws.shape[1], -1)
+    if len(total) > 1 and np.allclose(np.ptp(total, axis=0), 0, atol=1e-5 * np.abs(draws).max()):
+        first = ", ".join([*(":" for _ in draws.shape[3:]), "0"])
+        raise OptionError(
+            f"effects: the {draws.shape[-1]} elements of {site!r} sum to the same in every draw, and so does their "
+            f"average; look at one by one, run.predict(do=…).expected[{site!r}][..., 0], or at a quantity of "
+            f"them, run.predict(do=…).derive('first = {site}[{first}]')"
+        )
 
 
 def _is_amount(origin: Any, name: str) -> bool:

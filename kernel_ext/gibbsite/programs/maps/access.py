@@ -6,7 +6,7 @@ a box of elements. An array's dependence on a site is a small set of accesses; i
 so "not in the set" is a proof of independence and "in the set" is not a proof of dependence.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -285,33 +285,123 @@ def _window_through(window: Window, exprs: Sequence[Component], shape: Shape) ->
 
 
 def through(
-    accesses: Accesses, exprs: Sequence[Component], shape: Shape, window: Window | None = None
+    accesses: Accesses,
+    exprs: Sequence[Component],
+    shape: Shape,
+    window: Window | None = None,
+    operand: Shape | None = None,
 ) -> Accesses:
     """The accesses of an output whose element reads the operand's element at `exprs`.
 
     `exprs` holds one component per operand axis, over an output of `shape`; `window` limits the output
-    elements that read the operand at all.
+    elements that read the operand at all. With `operand`, its shape, indices stay within the site also where
+    a table leads out of an access's window: there an access says nothing, and reads what is nearest.
     """
+    if operand is not None and any(_leads_out(a.window, exprs, operand) for a in accesses):
+        found = _picked(accesses, exprs, shape)
+        if found is not None:
+            return found if window is None else tuple(_limited(found, window))
     out = []
     for access in accesses:
         box = _window_through(access.window, exprs, shape)
-        if box is not None and window is not None:
-            both = zip(box, window, strict=True)
-            box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in both)
-            box = None if any(low >= high for low, high in box) else box
         if box is None:
             continue
+        at = exprs if operand is None else _kept_inside(access.window, exprs, operand, shape)
         index: list[Component] = []
         for component in access.index:
             if isinstance(component, Affine):
-                terms = [(component.coefs[a], exprs[a]) for a in component.axes]
+                terms = [(component.coefs[a], at[a]) for a in component.axes]
                 index.append(sum_of(terms, component.offset, shape))
             elif isinstance(component, Table):
-                index.append(_look_up(component, exprs, shape))
+                index.append(_look_up(component, at, shape))
             else:
                 index.append(WHOLE)
         out.append(Access(tuple(index), box))
-    return tuple(out)
+    return tuple(out if window is None else _limited(out, window))
+
+
+def _limited(accesses: Iterable[Access], window: Window) -> Iterator[Access]:
+    """What accesses read inside a window, which it may be nothing."""
+    for access in accesses:
+        both = zip(access.window, window, strict=True)
+        box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in both)
+        if not any(low >= high for low, high in box):
+            yield Access(access.index, box)
+
+
+def _by_table(expr: Component) -> bool:
+    """Whether an index is one that no window of the output can follow."""
+    return isinstance(expr, Table) or (isinstance(expr, Affine) and len(expr.axes) > 1)
+
+
+def _leads_out(window: Window, exprs: Sequence[Component], operand: Shape) -> bool:
+    return any(
+        _by_table(e) and part != (0, n) for part, e, n in zip(window, exprs, operand, strict=True)
+    )
+
+
+def _kept_inside(
+    window: Window, exprs: Sequence[Component], operand: Shape, shape: Shape
+) -> Sequence[Component]:
+    """`exprs` with tables that stay in the window."""
+    found: list[Component] = []
+    for (low, high), expr, n in zip(window, exprs, operand, strict=True):
+        if not _by_table(expr) or (low, high) == (0, n):
+            found.append(expr)
+            continue
+        assert isinstance(expr, Affine | Table)
+        if is_static(expr) and np.prod(shape, dtype=np.int64) <= _MOST_STATIC:
+            found.append(known_index(np.clip(component_array(expr, shape, _unread), low, high - 1)))
+            continue
+
+        def value(read: Read, expr: Any = expr, low: int = low, high: int = high) -> Any:
+            return jnp.clip(component_array(expr, shape, read), low, high - 1)
+
+        latents = expr.latents if isinstance(expr, Table) else frozenset()
+        sizes = tuple(n if a in expr.axes else 1 for a, n in enumerate(shape))
+        found.append(Table(("within", expr, low, high, shape), sizes, latents, value))
+    return found
+
+
+def _picked(accesses: Accesses, exprs: Sequence[Component], shape: Shape) -> Accesses | None:
+    """Several accesses as one, where each output element is known to read by one of them at most; None where
+    that is not known."""
+    if np.prod(shape, dtype=np.int64) > _MOST_STATIC or not all(map(is_static, exprs)):
+        return None
+    if not disjoint(accesses) or not all(is_static(c) for a in accesses for c in a.index):
+        return None
+    at = [np.broadcast_to(component_array(e, shape, _unread), shape) for e in exprs]  # type: ignore[arg-type]
+    reads = np.zeros(shape, bool)
+    index: list[Any] = [np.zeros(shape, np.int32) for _ in accesses[0].index]
+    for access in accesses:
+        here = np.ones(shape, bool)
+        for (low, high), p in zip(access.window, at, strict=True):
+            here &= (p >= low) & (p < high)
+        for i, component in enumerate(access.index):
+            index[i] = np.where(here, _at(component, at), index[i])
+        reads |= here
+    if not reads.any():
+        return ()
+    first = np.unravel_index(np.argmax(reads), shape)
+    index = [_narrow(np.where(reads, v, v[first])) for v in index]  # what reads nothing may point anywhere
+    places = np.nonzero(reads)
+    return (Access(tuple(map(known_index, index)), tuple((int(p.min()), int(p.max()) + 1) for p in places)),)
+
+
+def _at(component: Any, positions: Sequence[np.ndarray]) -> Any:
+    """A known index of an access at positions of its array, which may lie outside."""
+    if isinstance(component, Affine):
+        return component.offset + sum(c * p for c, p in zip(component.coefs, positions, strict=True))
+    array = np.asarray(component.value(_unread))
+    return array[tuple(np.clip(p, 0, n - 1) for p, n in zip(positions, array.shape, strict=True))]
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
+    """An array at size 1 along axes where it is constant."""
+    for axis in range(array.ndim):
+        one = np.take(array, [0], axis)
+        array = one if np.array_equal(np.broadcast_to(one, array.shape), array) else array
+    return array
 
 
 def _joined(a: Window, b: Window) -> Window | None:

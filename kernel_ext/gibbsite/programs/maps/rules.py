@@ -48,7 +48,8 @@ Rule = Callable[[JaxprEqn, list[Arg], Provenance], list[Arg]]
 
 
 def moved(arg: Arg, exprs: Sequence[Component], shape: Shape, window: Window | None = None) -> dict[str, Any]:
-    return {s: t for s, a in arg.accesses.items() if (t := through(a, exprs, shape, window))}
+    found = {s: through(a, exprs, shape, window, arg.shape) for s, a in arg.accesses.items()}
+    return {s: t for s, t in found.items() if t}
 
 
 def fold(eqn: JaxprEqn, args: list[Arg]) -> np.ndarray | None:

@@ -125,6 +125,10 @@ def _cell(column: str, value: float, error: float) -> str:
     return f"{value:.{_decimals(error)}f}"
 
 
+def _again(table: Any, gone: Mapping[str, str]) -> Any:
+    return _table()(table).told(gone)
+
+
 @cache
 def _table() -> Any:
     class Table(pd.DataFrame):
@@ -135,6 +139,9 @@ def _table() -> Any:
         @property
         def _constructor(self) -> Any:
             return pd.DataFrame  # what is made of it is an ordinary table
+
+        def __reduce__(self) -> Any:
+            return _again, (pd.DataFrame(self), getattr(self, "_gone", {}))
 
         def told(self, gone: Mapping[str, str]) -> Any:
             """The same, with how many elements of which sites are left out, in words."""

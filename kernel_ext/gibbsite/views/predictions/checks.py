@@ -47,12 +47,13 @@ def plots_of_checks(checks: Checks, height: int = 230, like: Checks | None = Non
         out.append(_rootogram(checks, like or checks))
     if checks.kind != CENSORED:
         out.append(_uniform(checks))
-    if checks.over is not None and checks.kind != CENSORED:  # some of whose data are ends that nobody saw
+    ordered = checks.kind != CENSORED and not checks.nominal  # of others, no value is above another
+    if checks.over is not None and ordered:
         out.append(_along(checks))
     out += [_statistic(s) for s in checks.statistics]
     if checks.pareto_k:
         out.append(pareto(checks.pareto_k, checks.good_k, "check pareto"))
-    if checks.groups and checks.kind != CENSORED:  # whose means are not known; as high as groups are many
+    if checks.groups and ordered:  # as high as groups are many
         out.append(_grouped(checks))
     return [_at(plot, height) for plot in out]
 
