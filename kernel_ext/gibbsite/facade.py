@@ -21,7 +21,7 @@ from gibbsite.density.model.alone import as_columns
 from gibbsite.density.named import Named
 from gibbsite.errors import ModelError, OptionError, ScheduleError
 from gibbsite.ground import arguments as sensible
-from gibbsite.ground.arguments import by_name, shown
+from gibbsite.ground.arguments import by_name, in_order, shown
 from gibbsite.ground.lazy_import import later, named_later
 from gibbsite.ground.of_process import OfProcess
 from gibbsite.ground.opaque import attempted, notes_in
@@ -503,7 +503,7 @@ class Model(OfProcess, Live):
         check = checking.Check(self, seconds, seed, on).start()
         return check.wait() if sensible.flag("wait", wait) else check
 
-    def predict(self, table: Any = None, /, **options: Any) -> Any:
+    def predict(self, table: Any = None, /, *more: Any, **options: Any) -> Any:
         """What the prior says, before any data: `model.predict(draws=1000, seed=0)`.
 
         Options are those of `Run.predict`, the model's own arguments with new values among them. Returns a
@@ -511,7 +511,7 @@ class Model(OfProcess, Live):
         improper distributions), and as `Run.predict` does.
         """
         own = {n: options.pop(n) for n in ("do", "given", "draws", "seed") if n in options}
-        return of_runs.predict_prior(self, table, options, **own)
+        return of_runs.predict_prior(self, in_order(table, more), options, **own)
 
     def checks(self, site: str | None = None, **options: Any) -> Any:
         """The data beside what the prior says of them; options and errors are those of `Run.checks`."""

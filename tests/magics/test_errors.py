@@ -115,6 +115,13 @@ CASES = [
      "'g' runs from 0 to 2"),
     ("nan-in-a-covariate", "y, gaps", "a ~ Normal(0, 1)\ny ~ Normal(a * gaps, 1)", "a * gaps",
      "'gaps' holds 2 NaN"),
+    ("missing-values", "y", "a ~ Normal(0, 1)\ny ~ Normal(a * masked, 1)", "a * masked",
+     r"asked is a masked array.*np\.ma\.filled\(masked"),
+    ("shapes", "", "a ~ Normal(0, 1)\nnumpyro.sample('y', Normal(a, 1), obs=masked)", "",
+     r"they are a masked array"),
+    ("arguments-of-a-distribution", "g",
+     "w ~ Dirichlet(jnp.ones(2))\ng ~ MixtureGeneral(Categorical(w), [Delta(0), Poisson(2.0)])",
+     "", r"of a mixture have one support.*ZeroInflatedPoisson"),
     ("missing-values", "gaps", "a ~ Normal(0, 1)\ngaps ~ Normal(a, 1)", "",
      r"hold 2 NaN \(the first at \[3\]"),
     ("shapes", "X, y", "b ~ Normal(0, 1).expand([3])\ny ~ Normal(b @ X, 1)", "b @ X",
@@ -219,7 +226,14 @@ def data(shell: InteractiveShell) -> None:
     y = np.linspace(0.0, 1.0, 30)
     gaps = np.where(np.isin(np.arange(30), [3, 5]), np.nan, y)
     shell.user_ns |= {"np": np, "jnp": jnp, "dist": dist, "numpyro": numpyro, "X": np.ones((30, 3)), "y": y}
-    shell.user_ns |= {"codes": np.zeros(30), "g": np.arange(30) % 3, "gaps": gaps, "k": 7, "offset": 1.0}
+    shell.user_ns |= {
+        "codes": np.zeros(30),
+        "g": np.arange(30) % 3,
+        "gaps": gaps,
+        "masked": np.ma.masked_invalid(gaps),
+        "k": 7,
+        "offset": 1.0,
+    }
     shell.user_ns |= {"df": pd.DataFrame({"y": y}), "label": (y > 0.5).astype(int)}
     shell.user_ns |= {"texts": np.array(["0.5", "1.5"]), "kind": pd.Series([None, "p", "q"] * 10)}
     shell.user_ns["pairs"] = np.where(np.arange(8).reshape(4, 2) == 3, np.nan, 1.0)

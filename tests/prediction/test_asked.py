@@ -1,5 +1,7 @@
 """What people give for predictions: tables and arrays of every make, and what is refused in which words."""
 
+from typing import ClassVar
+
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
@@ -612,3 +614,28 @@ def test_an_array_alone_needs_no_name():
 
     run = gb.model(model, np.zeros(4)).sample(draws=20, warmup=20, chains=1, seed=0)
     assert run.predict(np.full(3, np.nan)).draws["y"].shape == (1, 20, 3)
+
+
+def test_a_distribution_that_says_nothing_of_its_draws():
+    class Peak(dist.Distribution):
+        support = dist.constraints.real
+        arg_constraints: ClassVar = {"loc": dist.constraints.real}
+
+        def __init__(self, loc, *, validate_args=None):
+            self.loc = loc
+            super().__init__(batch_shape=jnp.shape(loc), validate_args=validate_args)
+
+        def log_prob(self, value):
+            return -jnp.abs(value - self.loc) - jnp.log(2)
+
+    def peaked(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("n", len(x)):
+            numpyro.sample("y", Peak(b * x), obs=y)
+
+    x = np.linspace(-1, 1, 9)
+    run = gb.model(peaked, x, 2 * x).sample(draws=50, warmup=100, chains=2, seed=0)
+    assert np.isfinite(run.elpd().elpd)
+    for asked in (lambda: run.predict(), lambda: run.effects("x"), lambda: run.checks(), run.model.predict):
+        with pytest.raises(ModelError, match=r"'y' cannot be drawn: Peak does not say how.*sample\(key"):
+            asked()

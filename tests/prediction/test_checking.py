@@ -387,7 +387,9 @@ def test_effects_on_what_sums_to_a_total_or_on_nothing():
             numpyro.sample("z", dist.Normal(c, 1), obs=x)
 
     run = gb.model(shares, x, y, beside).sample(draws=40, warmup=100, chains=2, seed=0)
-    with pytest.raises(OptionError, match=r"3 elements of 'y' sum to the same.*derive\('first = y\[:, 0\]'\)"):
+    with pytest.raises(
+        OptionError, match=r"3 elements of 'y' sum to the same.*derive\('first = y\[:, 0\]'\)"
+    ):
         run.effects("x", [0.0, 1.0], site="y")
     run.predict(do={"x": 1.0}).derive("first = y[:, 0]")
     assert "nothing that z depends on reads beside" in repr(run.effects("beside", [0.0, 1.0], site="z"))

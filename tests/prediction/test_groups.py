@@ -248,3 +248,36 @@ def test_one_row_for_each_group(model):
             else:
                 known = table.y[table.name == name].item()
                 assert abs(found[..., i].mean() - known) < 0.1 and found[..., i].std() < 0.3
+
+
+def test_what_is_looked_up_of_groups_that_have_no_latent():
+    """Nothing is to be drawn of new ones: their table says all that the model asks for."""
+
+    def looked_up(schools, pupils):
+        b = numpyro.sample("b", dist.Normal(0, 3))
+        with numpyro.plate("pupil", len(pupils)):
+            numpyro.sample("y", dist.Normal(b * schools["size"][pupils.school], 0.3), obs=pupils.y)
+
+    own = SCHOOLS.set_index("name")
+    run = gb.model(looked_up, own, PUPILS).sample(draws=400, chains=2, seed=0)
+    new = pd.DataFrame({"size": [10.0, 20.0]}, index=["e", "f"])
+    p = run.predict(schools=new, pupils=pd.DataFrame({"school": ["f", "a", "e"]}))
+    np.testing.assert_allclose(p.expected["y"].mean((0, 1)), [20, 1, 10], rtol=0.05)
+    with pytest.raises(
+        gb.GibbsiteError, match="of which neither the model's 'schools' nor the new one has a row"
+    ):
+        run.predict(schools=new, pupils=pd.DataFrame({"school": ["g"]}))
+
+
+def test_tables_in_the_order_of_the_arguments():
+    run = gb.model(by_column, SCHOOLS, PUPILS).sample(draws=50, chains=2, seed=0)
+    schools = pd.DataFrame({"name": ["e"], "size": [10.0]})
+    pupils = pd.DataFrame({"school": ["e", "a"]})
+    p = run.predict(schools, pupils, seed=1)
+    assert (p.draws["y"] == run.predict(schools=schools, pupils=pupils, seed=1).draws["y"]).all()
+    q = run.model.predict(SCHOOLS, PUPILS[:3], draws=20)
+    assert q.draws["y"].shape[-1] == 3
+    with pytest.raises(gb.GibbsiteError, match="3 values are given, and the model takes 2: schools, pupils"):
+        run.predict(schools, pupils, 3)
+    with pytest.raises(gb.GibbsiteError, match="'pupils' is given twice"):
+        run.predict(schools, pupils, pupils=pupils)

@@ -195,6 +195,19 @@ def test_what_new_rows_hold_of_their_own_latents_is_not_heard_and_told():
         assert "drawn without what these hold" not in run.predict(new).note
 
 
+def test_what_is_given_or_set_is_heard_of():
+    rng = np.random.default_rng(0)
+    d = pd.DataFrame({"seen": rng.normal(size=12), "y": rng.normal(size=12)})
+    run = gb.model(measured, d=d).sample(draws=400, chains=1, seed=0)
+    new = pd.DataFrame({"seen": [np.nan, np.nan]})
+    p = run.predict(new, given={"seen": [1.0, np.nan]})
+    assert "drawn without" not in p.note
+    assert np.mean(p.draws["x"][..., 0]) == pytest.approx(
+        1 / 1.04, abs=0.15
+    )  # weighted, and few are worth much
+    assert "drawn without" not in run.predict(new, do={"seen": 1.0}).note
+
+
 def slope_of(use):
     """A line through what is made of a column."""
 

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, ModelError
 from gibbsite.explain.calls import unknown_word, wrong_call
-from gibbsite.explain.shapes import told_shapes
+from gibbsite.explain.shapes import masked_words, told_shapes
 from gibbsite.explain.spot import Rule, Spot, Told, made, spot_of
 from gibbsite.explain.values import (
     latent_as_key,
@@ -161,9 +161,29 @@ def _beyond_whole_numbers(error: BaseException, spot: Spot, seen: Mapping[str, A
     )
 
 
+def _masked(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
+    if "masked arrays are not supported" not in str(error):
+        return None
+    names = [n for n, v in spot.values.items() if isinstance(v, np.ma.MaskedArray) and n in spot.text]
+    return DataError, "missing-values", masked_words(names[0] if names else None)
+
+
+def _supports(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
+    if "component distributions must have the same support" not in str(error):
+        return None
+    return (
+        ModelError,
+        "arguments-of-a-distribution",
+        "the components of a mixture have one support, and these have not; more zeros than counts have come "
+        "from `ZeroInflatedPoisson(gate, rate)`, or `ZeroInflatedDistribution(counts, gate=…)` of any counts",
+    )
+
+
 _RULES: tuple[Rule, ...] = (
     _branches,
     _beyond_whole_numbers,
+    _masked,
+    _supports,
     _nested_loops,
     _not_a_distribution,
     _no_sample,

@@ -75,10 +75,21 @@ def _product(left: str, right: str, a: tuple[int, ...], b: tuple[int, ...]) -> s
     return f"the {what} of {left} meet {b[0]} elements of {right}: make {right} {last} long"
 
 
+def masked_words(name: str | None) -> str:
+    """What is said of a masked array that a model reads and is not given."""
+    which = "they are" if name is None else f"{name} is"
+    return (
+        f"{which} a masked array, of which JAX knows no elements that are missing; give it to the model as "
+        f"an argument, or fill it with `np.ma.filled({name or 'x'}.astype(float), np.nan)`"
+    )
+
+
 def told_data_shapes(
     name: str, msg: Mapping[str, Any], trace: Mapping[str, Any], line: tuple[str, int] | None
 ) -> str:
     """Data that do not have the shape of their distribution, with the sites and plates that may be why."""
+    if isinstance(msg["value"], np.ma.MaskedArray):
+        return f"the data of {name!r}{at_place(line)}: {masked_words(None)}"
     fn, text = msg["fn"], line_at(*line).text if line else ""
     drawn = tuple(fn.batch_shape) + tuple(fn.event_shape)
     role = "data" if msg["is_observed"] else "value"

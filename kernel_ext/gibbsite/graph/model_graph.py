@@ -29,8 +29,8 @@ def _no_context(given: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 
 def _context_unknown(given: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     raise ModelError(
-        f"which edges have no effect at values of {', '.join(given)} is computed from the model, which this copy "
-        "of its graph is without; ask model.graph"
+        f"which edges have no effect at values of {', '.join(given)} is computed from the model, which this "
+        "copy of its graph is without; ask model.graph"
     )
 
 

@@ -104,3 +104,12 @@ def by_name(name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(n, str) for n in value):
         raise OptionError(f"{name} takes values by site, as in {{'mu': …}}, not {shown(value)}")
     return value
+
+
+class InOrder(tuple[Any, ...]):
+    """Several arguments of a model, in the order of its function's."""
+
+
+def in_order(first: Any, more: tuple[Any, ...]) -> Any:
+    """The first of what is given without a name, or all of it `InOrder`."""
+    return InOrder((first, *more)) if more else first

@@ -61,10 +61,23 @@ def check_covariates(density: Density) -> None:
                 called = f"`{argument}`" if "'" in argument else repr(argument)  # `df['x']`
                 raise DataError(
                     f"{called} holds {len(at)} NaN (the first at [{where}]), and {parameter!r} of "
-                    f"{name!r}{at_line(site) if site else ''} is computed from it: a covariate has no "
-                    f"distribution to be drawn from. Drop those rows, fill them in, or give {called} a "
-                    f"distribution of its own, `{argument} ~ …`, and use what that statement returns"
+                    f"{name!r}{at_line(site) if site else ''} is computed from it: "
+                    f"{_way_out(site, argument, called)}"
                 ).at(site.line if site else None, "nan-in-a-covariate", parameter)
+
+
+def _way_out(site: Site | None, argument: str, called: str) -> str:
+    if site is not None and site.in_scan and site.role == "observed":
+        return (
+            "steps of a loop (`scan`) are handed on as given. Have the loop draw what is missing, and hand "
+            "on what the statement returns: "
+            f"`numpyro.sample({site.name!r}, …, obs=value, obs_mask=seen)`, of inputs in which gaps are "
+            f"filled with any number, and `seen = ~np.isnan({argument})`"
+        )
+    return (
+        "a covariate has no distribution to be drawn from. Drop those rows, fill them in, or give "
+        f"{called} a distribution of its own, `{argument} ~ …`, and use what that statement returns"
+    )
 
 
 def missing_notes(density: Density) -> Iterator[str]:

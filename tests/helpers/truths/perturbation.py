@@ -60,7 +60,7 @@ def astray(seed: int) -> list[str]:
                     for c, n in parts:
                         index = np.broadcast_to(component_array(c, shape, _nothing), shape)
                         here = index[tuple(slice(*w) for w in a.window)]
-                        if here.size and not (0 <= here.min() and here.max() < n):
+                        if here.size and not (here.min() >= 0 and here.max() < n):
                             found.append(f"{eqn.primitive.name}: {site}{here.min(), here.max()}")
     return found
 

@@ -2,16 +2,18 @@
 
 from typing import NamedTuple
 
+import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from arviz_stats.base import array_stats
 from gibbsite.kernels.learnt.centring import learnt
 from gibbsite.kernels.learnt.metric import MOST_RANK, Metric, divergence, fisher_diagonal, low_rank, moments
 from gibbsite.kernels.nuts.block import LearntNUTS
-from gibbsite.kernels.nuts.tuning import raised
+from gibbsite.kernels.nuts.tuning import Rows, in_other_places, raised
 from gibbsite.kernels.nuts.windows import EARLY, EARLY_DEPTH, FINAL, LEAST, ring_length, window_ends
 
 RNG = np.random.default_rng(0)
@@ -159,3 +161,62 @@ def test_trees_are_short_while_nothing_is_learnt(num_warmup, done, depth):
     kernel = LearntNUTS(lambda: numpyro.sample("x", dist.Normal()), step_size=1e-5, adapt_step_size=False)
     state = kernel.init(jax.random.key(0), num_warmup)._replace(i=jnp.int32(done))
     assert kernel.sample(state, (), {}).num_steps == 2**depth - 1
+
+
+def rows_of(chains, spread, sd=1.0, seed=0, slow=1.0):
+    """Draws of a normal around the place of each chain, that reach over `slow` of its width, with its own
+    gradients."""
+    rng = np.random.default_rng(seed)
+    v = slow * sd * rng.normal(size=(chains, 60, 3))
+    places = spread * np.arange(chains)[:, None, None] * np.array([1.0, 0.0, 0.0])
+    return Rows(jnp.asarray(v + places), jnp.asarray(-(v + 0 * places) / sd**2), jnp.zeros((chains, 60, 0)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "other"),
+    [
+        (rows_of(4, 0.0), False),
+        (rows_of(4, 20.0), True),  # components in other orders
+        (rows_of(4, 0.2, sd=0.01), True),
+        (rows_of(4, 0.5), False),  # one mode, not yet left behind
+    ],
+)
+def test_chains_in_different_modes_are_told(rows, other):
+    weight = jnp.ones(60)
+    assert bool(in_other_places(rows, weight)) == other
+    assert not in_other_places(rows, weight * (jnp.arange(60) < 5))  # of so few draws nothing is told
+    lost = Rows(rows.v.at[0, 0].set(jnp.nan), rows.g, rows.siblings)
+    assert bool(in_other_places(lost, weight)) == other
+
+
+def test_slow_chains_of_one_mode_are_not_in_different_ones():
+    """Each of them in a part of it: their gradients tell that it is wider."""
+    rng = np.random.default_rng(0)
+    places = np.array([-1.5, -0.5, 0.5, 1.5])[:, None, None]
+    v = places + 0.05 * rng.normal(size=(4, 60, 2))
+    assert not in_other_places(Rows(jnp.asarray(v), jnp.asarray(-v), jnp.zeros((4, 60, 0))), jnp.ones(60))
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("pooled", [True, False])
+def test_components_in_other_orders_are_learnt_by_each_chain(pooled):
+    """Rates of 2, 9 and 22, of which each chain holds another first: one metric of all fits none of them."""
+    rng = np.random.default_rng(2)
+    x = rng.poisson(np.array([2.0, 9.0, 22.0])[rng.integers(0, 3, 160)])
+
+    def mixture():
+        w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
+        r = numpyro.sample("r", dist.Gamma(1, 0.1).expand([3]).to_event(1))
+        parts = dist.MixtureSameFamily(dist.Categorical(w), dist.Poisson(r))
+        numpyro.sample("x", parts.expand([160]), obs=x)
+
+    run = gb.model(mixture).sample(
+        schedule=f"NUTS(pooled={pooled}) *", draws=1000, warmup=500, chains=4, seed=0
+    )
+    order = np.argsort(run.draws["r"], axis=-1)
+    assert len({tuple(o) for o in order[:, 0]}) > 1
+    assert (order == order[:, :1]).all()  # no chain is in two orders
+    for name in "rw":
+        ordered = np.take_along_axis(run.draws[name], order, axis=-1)
+        ess = [array_stats.ess(ordered[..., i], chain_axis=0, draw_axis=1) for i in range(3)]
+        assert min(ess) > 2500

@@ -25,6 +25,7 @@ from gibbsite.density.known_elements import known_numbers
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
 from gibbsite.programs.jaxpr.compat import is_traced
+from gibbsite.programs.jaxpr.primitives import MAXIMA, of_kind
 
 _TOLERANCE = 1e-4
 """Of a part of the log density, in nats or relative: single precision keeps 1e-7 of each of its sums."""
@@ -85,6 +86,13 @@ class Exchange:
                 new = reordered(np.asarray(value), self.order)[0]
             out[name] = new
         return out
+
+
+def mixes(density: Density) -> bool:
+    """Whether components are mixed in a way that one sees: by a discrete site, or a sum of exponentials."""
+    return any(density.sites[n].discrete for n in density.latents) or any(
+        of_kind(eqn, MAXIMA) for eqn in density.closed.jaxpr.eqns
+    )
 
 
 def ways(density: Density, order: Sequence[int]) -> Iterator[Exchange]:

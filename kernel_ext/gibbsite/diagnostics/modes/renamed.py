@@ -16,13 +16,12 @@ import numpy as np
 
 from gibbsite.density import Density
 from gibbsite.density.current import why_not
-from gibbsite.density.hierarchy.exchangeability import Exchange, Unchanged, component_axes, ways
+from gibbsite.density.hierarchy.exchangeability import Exchange, Unchanged, component_axes, mixes, ways
 from gibbsite.diagnostics.measures.convergence import rank_rhat, scalar_stat
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.ground.arguments import listed
 from gibbsite.ground.lazy_import import later
 from gibbsite.plans.schedule.plan import Plan
-from gibbsite.programs.jaxpr.primitives import MAXIMA, of_kind
 from gibbsite.storage.draws import label_of
 
 optimize = later("scipy.optimize")
@@ -217,7 +216,7 @@ class _Seen:
     def unchanged(self, way: Exchange) -> bool:
         """Whether the exchange leaves the density as it is; what is known of it is kept with the density."""
         if "unchanged" not in self._density.cache:
-            self._density.cache["unchanged"] = Unchanged(self._density, _mixes(self._density)), {}
+            self._density.cache["unchanged"] = Unchanged(self._density, mixes(self._density)), {}
         unchanged, known = self._density.cache["unchanged"]
         key = repr(way)
         if key not in known:
@@ -230,15 +229,7 @@ class _Seen:
         """The same at the last draws of two chains."""
         known = all(n in self._draws for n in self._density.latents)
         last = [{n: self._draws[n][c, -1] for n in self._density.latents} for c in (0, -1) if known]
-        return Unchanged(self._density, _mixes(self._density), last)
-
-
-def _mixes(density: Density) -> bool:
-    """Whether components are mixed in a way that one sees: then it is worth compiling what NumPy cannot
-    evaluate."""
-    return any(density.sites[n].discrete for n in density.latents) or any(
-        of_kind(eqn, MAXIMA) for eqn in density.closed.jaxpr.eqns
-    )
+        return Unchanged(self._density, mixes(self._density), last)
 
 
 def _exchanges(density: Density, smooth: Mapping[str, Any]) -> Iterator[Exchange]:

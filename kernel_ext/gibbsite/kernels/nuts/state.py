@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from numpyro.infer.gibbs import with_conditioning
 from numpyro.infer.hmc_util import dual_averaging
 
+from gibbsite.density.hierarchy.exchangeability import mixes
 from gibbsite.kernels.learnt.coordinates import Coordinates, Surroundings
 from gibbsite.kernels.learnt.metric import Metric
 from gibbsite.kernels.nuts import collectives as over_chains
 from gibbsite.kernels.nuts.potential import Problem
-from gibbsite.kernels.nuts.tuning import Rows, Tuning, raised, refit, untuned
+from gibbsite.kernels.nuts.tuning import Rows, Tuning, in_other_places, raised, refit, untuned
 from gibbsite.kernels.nuts.windows import FINAL
 
 
@@ -105,6 +107,11 @@ def averages_after(accept_prob: jax.Array, target: jax.Array, averages: Any) -> 
     return tuple(jnp.asarray(a, b.dtype) for a, b in zip(new, averages, strict=True))
 
 
+def _split(rows: jax.Array, size: int) -> list[jax.Array]:
+    """Values, gradients, and what other blocks held, along the last axis."""
+    return jnp.split(rows, [size, 2 * size], axis=-1)
+
+
 def pooled(
     problem: Problem,
     states: NutsState,
@@ -117,8 +124,8 @@ def pooled(
 ) -> NutsState:
     """States `[chain, …]` with a tuning learnt from the later half of the draws so far, in its coordinates.
 
-    Each chain's own draws alone count for it unless `together`. `ends` are the ends of all windows. Degrees
-    of centring stay what they are unless `centring`.
+    Each chain's own draws alone count for it unless `together`, and then where chains are in different modes.
+    `ends` are the ends of all windows. Degrees of centring stay what they are unless `centring`.
     """
     c = problem.coordinates
     data = problem.around(args, with_conditioning(dict(kwargs), jax.tree.map(lambda a: a[0], siblings))).data
@@ -132,16 +139,28 @@ def pooled(
     none_left = ~jnp.any((all_ends > steps + FINAL // 2) & (all_ends < num_warmup))
     last = (steps > max([0, *ends[:-1]])) | (sooner & none_left)
 
-    def learn(ring: jax.Array, weight: jax.Array, tuning: Tuning) -> Tuning:
-        rows = Rows(ring[:, : c.size], ring[:, c.size : 2 * c.size], ring[:, 2 * c.size :])
-        return refit(c, rows, weight, tuning, data, rank, last if centring else None)
+    def learn(rows: jax.Array, weight: jax.Array, tuning: Tuning) -> Tuning:
+        parts = Rows(*_split(rows, c.size))
+        return refit(c, parts, weight, tuning, data, rank, last if centring else None)
 
+    chains, several = states.ring.shape[0], together and mixes(c.density)
     if together:
-        chains = states.ring.shape[0]
-        first = jax.tree.map(lambda a: a[0], states.tuning)
+        apart = several and in_other_places(Rows(*_split(states.ring, c.size)), weight)
         rows = states.ring.reshape(chains * length, -1)
-        tuning = learn(rows, jnp.tile(weight, chains), first)
-        tuning = jax.tree.map(lambda a: jnp.broadcast_to(a, (chains, *a.shape)), tuning)
+
+        def of(chain: Any, found: Tuning) -> Tuning:
+            counts = jnp.where(apart & (jnp.arange(chains) != chain), 0.0, 1.0)
+            own = jax.tree.map(lambda a: a[chain], states.tuning)
+            own = learn(rows, jnp.outer(counts, weight).ravel(), own)
+            return jax.tree.map(lambda a, b: a.at[chain].set(b), found, own)
+
+        # what has one mode is spared a loop, which takes longer to compile
+        found = (
+            lax.fori_loop(0, jnp.where(apart, chains, 1), of, states.tuning)
+            if several
+            else of(0, states.tuning)
+        )
+        tuning = jax.tree.map(lambda a: jnp.where(apart, a, a[0]), found)
     else:
         tuning = jax.vmap(learn, (0, None, 0))(states.ring, weight, states.tuning)
 

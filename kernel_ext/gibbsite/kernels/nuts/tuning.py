@@ -25,6 +25,10 @@ PER_DIMENSION = 3
 _STRAIGHT = 0.5
 """Mean divergence per coordinate above which draws are not nearly normal in any linear coordinates."""
 
+_OTHER_MODES, _LEAST_ALONE = 1.0, 20
+"""By how much draws of all chains are less nearly normal than those of each where modes are told apart (a
+spread e times as large as a mode's), and the draws of each from which that is asked."""
+
 FIRST_TARGET, MOST_TARGET = 0.85, 0.95
 _ONE_IN = 200
 _SETTLED_FROM = 100
@@ -148,6 +152,21 @@ def whitened(
         new = Fit(other, other, one, jnp.where(stays, other, one))
         fit = jax.tree.map(lambda a, b, at=at: jnp.where(enough, a.at[at].set(b), a), fit, new)
     return lam, fit
+
+
+def in_other_places(rows: Rows, weight: jax.Array) -> jax.Array:
+    """Whether chains, `[chain, n, …]`, are in different modes: along some coordinate the draws of each by
+    itself are nearly normal, as their divergence says, and those of all together are not.
+
+    Chains that hold the components of a mixture in other orders are; slow ones, each in a part of one mode,
+    are not: there each chain's own draws are narrower than its gradients say.
+    """
+    finite = jnp.isfinite(rows.v).all(2) & jnp.isfinite(rows.g).all(2)
+    own = jnp.where(finite, weight, 0.0)
+    v, g = (jnp.where(finite[..., None], a, 0.0) for a in (rows.v, rows.g))
+    each = jnp.abs(jax.vmap(divergence)(v, g, own)).max(0)
+    whole = divergence(*(a.reshape(-1, a.shape[-1]) for a in (v, g)), own.reshape(-1))
+    return jnp.any(whole - each > _OTHER_MODES) & (own.sum(1).min() >= _LEAST_ALONE)
 
 
 def evenly(rows: Any, weight: jax.Array, most: int) -> tuple[Any, jax.Array]:

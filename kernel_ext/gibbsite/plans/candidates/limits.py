@@ -43,7 +43,7 @@ GRADIENT_TIMES, MOST_GRADIENT_TIMES, MOST_UNBOUNDED_TIMES = 1.2, 5.0, 34.0
 # Effects for each number of their scale below which trajectories that move both diverge, where its prior
 # reaches to 0: one 36 to 97 times in 6000 draws of 24 effects, two up to 37, four up to 7, eight never
 # (`python benchmarks/few_effects.py`). Neither coordinate fits, as the scale may be anything.
-FEW_EFFECTS = 4
+FEW_EFFECTS = 8
 # Numbers that are Gaussian together up to which their curvature is looked at (3 s of a processor; a run takes
 # minutes), at how many draws of the rest from the prior, and draws that warm-up learns a metric from.
 MOST_CURVED, PRIOR_STATES, WARM_DRAWS = 1024, 5, 950

@@ -12,7 +12,7 @@ from gibbsite.density.build import parameters_of_function
 from gibbsite.density.model.arguments import split_arguments
 from gibbsite.density.model.names import printed
 from gibbsite.errors import DataError, OptionError, UnknownNameError
-from gibbsite.ground.arguments import shown
+from gibbsite.ground.arguments import InOrder, shown
 from gibbsite.inputs.table import Table
 from gibbsite.inputs.tables import Known, Labels, as_arrays
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, outcomes_of
@@ -201,6 +201,12 @@ def _by_argument(origin: Any, bound: Mapping[str, Any], table: Any) -> dict[str,
         return {}
     if not bound and not parameters_of_function(origin.fn):
         raise OptionError(f"{origin.name!r} takes no arguments, so that there is no place for a new table")
+    if isinstance(table, InOrder):
+        names = list(dict.fromkeys([*bound, *parameters_of_function(origin.fn)]))
+        if len(table) > len(names):
+            takes = f"the model takes {len(names)}: {', '.join(names)}"
+            raise OptionError(f"{len(table)} values are given, and {takes}")
+        return dict(zip(names, table, strict=False))
     tables = [n for n, v in bound.items() if isinstance(v, Table)]
     tables = tables or [n for n, v in bound.items() if isinstance(v, Mapping)]
     if len(tables) == 1 and not (isinstance(table, Mapping) and set(table) <= set(bound)):

@@ -134,7 +134,7 @@ def grown_plates(origin: Any, asked: Asked) -> dict[str, int]:
             continue
         plates = [p for p, found in own_labels(origin).items() if found == own]
         more = asked.unknown.get(leaf, ())
-        if more and not plates and leaf in origin.density.read_names:
+        if more and not plates and own not in every and leaf in origin.density.read_names:
             raise DataError(
                 f"{leaf!r} holds {', '.join(map(repr, more[:5]))}{', …' * (len(more) > 5)}, which the "
                 f"model's own data do not have ({', '.join(map(repr, own[:5]))}{', …' * (len(own) > 5)}), "

@@ -126,10 +126,11 @@ class Forward(Messenger):
                 ) from error
             except NotImplementedError as error:
                 family = type(base_distribution(msg["fn"])).__name__
+                told = f"NotImplementedError{': ' * bool(str(error))}{error}"
                 raise ModelError(
-                    f"{name!r} cannot be drawn: {family} does not say how (its `sample(key, sample_shape)` raises "
-                    f"NotImplementedError{': ' * bool(str(error))}{error}). Write that method of it; the density "
-                    "alone is enough for sampling and leave-one-out, not for predictions"
+                    f"{name!r} cannot be drawn: {family} does not say how (its `sample(key, sample_shape)` "
+                    f"raises {told}). Write that method of it; the density alone is enough for sampling and "
+                    "leave-one-out, not for predictions"
                 ) from error
 
     def _sampled(self, msg: dict[str, Any], name: Any) -> None:

@@ -101,7 +101,8 @@ class Checks(Shown):
 
     `statistics` are numbers of a whole data set; `groups` the elements by the label of `by`, `over` a column
     along which replicates are drawn, `pareto_k` by the name of the observation; the values 0, 1, … are
-    `called` so, of categories, which are `nominal` many where they have no order; `note` says what it rests on. Made by `run.checks` and `model.checks`.
+    `called` so, of categories, which are `nominal` many where they have no order; `note` says what it rests
+    on. Made by `run.checks` and `model.checks`.
     """
 
     model_name: str

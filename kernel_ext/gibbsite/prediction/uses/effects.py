@@ -93,7 +93,11 @@ class Effects(Shown):
             low, high = chosen().of(self.slope.ravel())
             unit = f"; {self.slope.mean():.4g} per unit, {chosen()} {float(low):.4g} to {float(high):.4g}"
         same = len(self.predictions) > 1 and not np.ptp(self.draws, axis=2).any()
-        rest = f"; the same in every draw: nothing that {self.site} depends on reads {self.name}" if same else unit
+        rest = (
+            f"; the same in every draw: nothing that {self.site} depends on reads {self.name}"
+            if same
+            else unit
+        )
         return f"<Effects of {self.name} on {self.site}: {told}{rest}>"
 
 
@@ -132,9 +136,9 @@ def _check_total(prediction: Prediction, site: str) -> None:
     if len(total) > 1 and np.allclose(np.ptp(total, axis=0), 0, atol=1e-5 * np.abs(draws).max()):
         first = ", ".join([*(":" for _ in draws.shape[3:]), "0"])
         raise OptionError(
-            f"effects: the {draws.shape[-1]} elements of {site!r} sum to the same in every draw, and so does their "
-            f"average; look at one by one, run.predict(do=…).expected[{site!r}][..., 0], or at a quantity of "
-            f"them, run.predict(do=…).derive('first = {site}[{first}]')"
+            f"effects: the {draws.shape[-1]} elements of {site!r} sum to the same in every draw, and so does "
+            f"their average; look at one by one, run.predict(do=…).expected[{site!r}][..., 0], or at a "
+            f"quantity of them, run.predict(do=…).derive('first = {site}[{first}]')"
         )
 
 

@@ -335,9 +335,7 @@ def _by_table(expr: Component) -> bool:
 
 
 def _leads_out(window: Window, exprs: Sequence[Component], operand: Shape) -> bool:
-    return any(
-        _by_table(e) and part != (0, n) for part, e, n in zip(window, exprs, operand, strict=True)
-    )
+    return any(_by_table(e) and part != (0, n) for part, e, n in zip(window, exprs, operand, strict=True))
 
 
 def _kept_inside(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gibbsite.errors import OptionError
-from gibbsite.ground.arguments import text
+from gibbsite.ground.arguments import in_order, text
 from gibbsite.ground.services import ask
 from gibbsite.sampling.execution import Execution
 from gibbsite.sampling.watch.results import Results, question_of
@@ -49,7 +49,7 @@ class Predicting(Execution):
         self,
         table: Any = None,
         /,
-        *,
+        *more: Any,
         do: Mapping[str, Any] | None = None,
         given: Mapping[str, Any] | None = None,
         draws: int | None = None,
@@ -57,7 +57,8 @@ class Predicting(Execution):
         to: Any = None,
         **arguments: Any,
     ) -> Any:
-        """What the model says of other data: its own arguments with new values, by name or as a new table.
+        """What the model says of other data: its own arguments with new values, by name, in their order, or
+        as a new table.
 
         An argument of None is drawn, one that is not given stays; without any, replicates of the data are
         drawn. Data are always drawn. Elements of plates that the run knows, by label (or by place, where
@@ -75,7 +76,7 @@ class Predicting(Execution):
         model, sites not kept, new elements of what is drawn as a whole.
         """
         options = {"do": do, "given": given, "draws": draws, "seed": seed, "to": to}
-        return ask("prediction").predict(self, table, arguments, **options)
+        return ask("prediction").predict(self, in_order(table, more), arguments, **options)
 
     def effects(self, name: str, values: Any = None, *, site: str | None = None, **options: Any) -> Any:
         """What the outcome does over values of an argument, a column or a site, all others as observed.
