@@ -7,8 +7,11 @@ import jax
 import numpy as np
 
 from gibbsite.density.density import Density
+from gibbsite.density.model.collect import SEED
 from gibbsite.density.passes.reroll import rerolled
 from gibbsite.ground.once import once
+from gibbsite.programs.jaxpr.compat import Literal
+from gibbsite.programs.jaxpr.primitives import SEEDS, of_kind
 from gibbsite.programs.jaxpr.values import Values
 
 
@@ -19,6 +22,12 @@ def known_numbers(density: Density, latents: Mapping[str, Any], by_jax: bool = F
     given |= dict(zip(jaxpr.constvars, density.closed.consts, strict=True))
     given |= {density.latent_vars[n]: v for n, v in latents.items()}
     return Values(density.producer, given, by_jax)
+
+
+def draws_within(density: Density) -> bool:
+    """Whether the model draws by NumPyro's key beside its statements."""
+    seeds = [e for e in density.closed.jaxpr.eqns if of_kind(e, SEEDS)]
+    return any(isinstance(e.invars[0], Literal) and int(e.invars[0].val) == SEED for e in seeds)
 
 
 def constant_value(density: Density, atom: Any) -> np.ndarray:

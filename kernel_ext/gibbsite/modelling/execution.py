@@ -8,12 +8,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
+from numpyro import handlers
 
 from gibbsite.density import Density, Site
 from gibbsite.density.current import current, generated_latents
 from gibbsite.density.handlers.scopes import ScopedScans
-from gibbsite.density.known_elements import observed_values
+from gibbsite.density.known_elements import draws_within, observed_values
+from gibbsite.density.model.collect import SEED
 from gibbsite.errors import ScheduleError
 from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
@@ -80,6 +83,8 @@ class Execution:
     def runtime_model(self) -> Callable:
         """The model as kernels of a compiled run see it: its data come in as one keyword argument."""
         fn, arguments = self.analysis.fn, self.density.arguments
+        if draws_within(self.density):  # the same one as where it was traced
+            fn = handlers.seed(fn, jax.random.key(SEED))
 
         def model(**kwargs: Any) -> Any:
             args, named = arguments.rebuild(kwargs[finite.INPUTS_KWARG]["data"])

@@ -8,10 +8,9 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from gibbsite.density.density import Density
-from gibbsite.density.model.collect import SEED, run_model
+from gibbsite.density.known_elements import draws_within
+from gibbsite.density.model.collect import run_model
 from gibbsite.errors import ModelError
-from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.jaxpr.primitives import SEEDS, of_kind
 from gibbsite.validation.words import at_line
 
 
@@ -41,8 +40,7 @@ def other_each_time(
 def drawn_within(density: Density) -> Iterator[str]:
     """A sentence where a model draws by NumPyro's key beside its statements: the same number for every draw
     of a run."""
-    seeds = [e for e in density.closed.jaxpr.eqns if of_kind(e, SEEDS)]
-    if any(isinstance(e.invars[0], Literal) and int(e.invars[0].val) == SEED for e in seeds):
+    if draws_within(density):
         yield (
             "this model draws random numbers that no run knows of (numpyro.prng_key(), or a `sample` that "
             "`handlers.block` hides): one draw stands for the whole run. Sample them by statements that are "

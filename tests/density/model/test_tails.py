@@ -160,3 +160,27 @@ def test_days_of_a_hundred_thousand_visits():
         draws = run.draws[name].astype(float)
         assert abs(draws.mean() - mean) < 5 * spread / np.sqrt(500)
         assert abs(draws.std() / spread - 1) < 0.12
+
+
+RARE = [
+    (lambda r: dist.Poisson(r), lambda r: stats.poisson(r), [1e-30, 1e-8, 1e-3, 0.5, 1e4]),
+    (lambda p: dist.Binomial(50, p), lambda p: stats.binom(50, p), [1e-7, 1e-4, 0.3, 0.999]),
+    (
+        lambda x: dist.Binomial(50, logits=x),
+        lambda x: stats.binom(50, 1 / (1 + np.exp(-x))),
+        [-30.0, -17.0, 9.0],
+    ),
+    (lambda r: dist.GammaPoisson(3.0, r), lambda r: stats.nbinom(3, r / (1 + r)), [1e-4, 1.0, 1e6]),
+]
+
+
+@pytest.mark.parametrize("case", range(len(RARE)))
+def test_counts_far_above_their_means_are_possible(case):
+    """A rate of 1e-8, which is added so that none is 0, is no rate of 0: what was seen there is unlikely."""
+    made, true, values = RARE[case]
+    for x in values:
+        for k in (0, 1, 2, 7, 30, 50):
+            exact = true(np.float64(np.float32(x))).logpmf(k)
+            value, slope = jax.value_and_grad(lambda x, k=k: held_in_tails(made(x), True).log_prob(k))(x)
+            assert float(value) == pytest.approx(exact, rel=1e-4, abs=1e-4)
+            assert np.isfinite(slope)

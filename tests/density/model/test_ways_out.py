@@ -7,6 +7,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.errors import DataError
+from numpyro.contrib.control_flow import scan
 
 
 def test_a_length_that_is_drawn():
@@ -181,3 +183,37 @@ def test_a_list_from_which_an_array_of_places_picks():
     with pytest.raises(gb.GibbsiteError, match=r"'mu' is a list.*write `jnp.array\(mu\)\[…\]`"):
         gb.model(model, list)
     assert gb.model(model, jnp.array).conditional("z").kind == "finite"
+
+
+def test_a_gap_in_a_loop_that_hands_its_data_on():
+    """Against the same with the gap as a parameter."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=20).cumsum()
+    y[7] = np.nan
+
+    def walk(y, seen=None):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+
+        def step(before, now):
+            value = numpyro.sample("y", dist.Normal(b * before, 1.0), **now)
+            return value, value
+
+        now = {"obs": y} if seen is None else {"obs": y, "obs_mask": seen}
+        scan(step, 0.0, now)
+
+    with pytest.raises(DataError, match=r"hand on what the statement returns.*obs_mask=seen"):
+        gb.model(walk, y, missing="impute")
+    seen = ~np.isnan(y)
+    run = gb.model(walk, np.nan_to_num(y), seen).sample(draws=2000, chains=2, seed=0)
+
+    def known(y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        gap = numpyro.sample("gap", dist.ImproperUniform(dist.constraints.real, (), ()))
+        y = jnp.asarray(y).at[7].set(gap)
+        before = jnp.concatenate([jnp.zeros(1), y[:-1]])
+        numpyro.factor("walk", dist.Normal(b * before, 1.0).log_prob(y).sum())
+
+    other = gb.model(known, np.nan_to_num(y)).sample(draws=2000, chains=2, seed=0)
+    for mine, theirs in ((run.draws["b"], other.draws["b"]), (run.draws["y"][..., 7], other.draws["gap"])):
+        assert mine.mean() == pytest.approx(theirs.mean(), abs=5 * theirs.std() / np.sqrt(1000))
+        assert mine.std() == pytest.approx(theirs.std(), rel=0.1)

@@ -92,8 +92,28 @@ def varying(x, y):
 
 def test_what_meets_the_effects_joins_them_and_what_does_not_stays_exact():
     s = gb.model(varying, X, Y).schedule()
-    by = {n: u.kernel for u in s.updates for n in u.sites}
+    by = {n: u.kernel for u in s.updates for n in u.everything}
     assert by == {**dict.fromkeys(["a", "tau", "slope", "sigma", "effect"], "NUTS"), "far": "Conjugate"}
+
+
+@pytest.mark.parametrize(("groups", "integrated"), [(5, True), (8, True), (12, False)])
+def test_few_effects_are_integrated_out(groups, integrated):
+    """Trajectories that move five effects and their scale diverge now and then, those of twelve do not."""
+
+    def intercepts(g, x, y):
+        mu, b = (numpyro.sample(n, dist.Normal(0, 5)) for n in ("mu", "b"))
+        tau, noise = (
+            numpyro.sample("tau", dist.HalfCauchy(5.0)),
+            numpyro.sample("noise", dist.HalfNormal(5.0)),
+        )
+        with numpyro.plate("J", groups):
+            u = numpyro.sample("u", dist.Normal(mu, tau))
+        numpyro.sample("y", dist.Normal(u[g] + b * x, noise), obs=y)
+
+    rng, g = np.random.default_rng(10), np.repeat(np.arange(groups), 6)
+    x, y = rng.normal(size=(2, len(g)))
+    updates = gb.model(intercepts, g, x, y).schedule().updates
+    assert [set(u.eliminated) for u in updates] == [{"mu", "b", "u"} if integrated else set()]
 
 
 def picked(g, y):

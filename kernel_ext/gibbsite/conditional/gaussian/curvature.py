@@ -8,6 +8,7 @@ Differentiating twice would carry them along every axis, once per direction. Ter
 automatic differentiation.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -130,6 +131,8 @@ def slopes_along(density: Density, degrees: Mapping[Any, int], part: Part, atom:
     """The change of `atom` per step of each element of one copy of a part, in all copies:
     `[slots, *atom's shape]`, constant axes at size 1."""
     shape = tuple(1 if a in part.batch else n for a, n in enumerate(part.shape))
+    if not part.slots:  # a design without columns
+        return jnp.zeros((0, *(1 for _ in atom.aval.shape)), density.sites[part.site].dtype)
     units = jnp.eye(part.slots, dtype=density.sites[part.site].dtype)
     return jax.vmap(lambda u: slope_along(density, degrees, part.site, u.reshape(shape), atom, ev))(units)
 
@@ -141,7 +144,9 @@ def total(x: Any, slopes: Any, shape: Shape) -> Any:
     flat = tuple(a for a in range(len(shape)) if slopes.shape[1 + a] == 1)
     xs = jax.vmap(lambda one: sum_axes(one, shape, flat))(xs)
     full = tuple(1 if a in flat else n for a, n in enumerate(shape))
-    left, right = (jnp.broadcast_to(v, (v.shape[0], *full)).reshape(v.shape[0], -1) for v in (xs, slopes))
+    left, right = (
+        jnp.broadcast_to(v, (v.shape[0], *full)).reshape(v.shape[0], math.prod(full)) for v in (xs, slopes)
+    )
     return exact_product(left, right.T) if several else long_product(right, left[0])
 
 

@@ -187,8 +187,7 @@ def _student(d: Any, value: Any) -> Any:
 def _log_poisson(k: Any, mean: Any) -> Any:
     """The log probability of counts: how far their mean is from them, and what it is at its highest."""
     some = jnp.where(k > 0, k, 1.0)
-    apart = (mean - some) / some
-    many = some * _log1p_less(apart) - _orders(some)
+    many = some * _log_less(mean / some, (mean - some) / some) - _orders(some)
     return jnp.where(k > 0, many, jnp.where(k < 0, -jnp.inf, -mean))
 
 
@@ -198,14 +197,15 @@ def _slope(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, An
     return _log_poisson(k, mean), (k - mean) / jnp.maximum(mean, jnp.finfo(mean.dtype).tiny) * along
 
 
-def _log1p_less(x: Any) -> Any:
-    """`log(1 + x) − x`, which cancels where `x` is small: there by the series of atanh."""
+def _log_less(ratio: Any, x: Any) -> Any:
+    """`log(ratio) − x` of a `ratio` of 1 + x, which cancels where `x` is small: there by the series of atanh.
+    Where the ratio is small, x of it is −1."""
     near = jnp.abs(x) < _NEAR
     some = jnp.where(near, x, 0.0)
     r = some / (2 + some)
     square = r * r
     series = 1 / 3 + square * (1 / 5 + square * (1 / 7 + square * (1 / 9 + square / 11)))
-    return jnp.where(near, 2 * r * square * series - some * r, jnp.log1p(x) - x)
+    return jnp.where(near, 2 * r * square * series - some * r, jnp.log(ratio) - x)
 
 
 def _orders(k: Any) -> Any:
@@ -255,8 +255,8 @@ def _overdispersed(k: Any, a: Any, yes: Any, no: Any) -> Any:
     the last of which is a failure."""
     k, a = (jnp.asarray(x, jnp.result_type(float)) for x in (k, a))
     n = a + jnp.maximum(k, 0.0)
-    apart = (n * no - a) / a
-    failures = a * _log1p_less(apart) - _orders_of_any(a)
+    mean = n * no
+    failures = a * _log_less(mean / a, (mean - a) / a) - _orders_of_any(a)
     return _log_poisson(k, n * yes) + failures + _orders_of_any(n) - jnp.log1p(jnp.maximum(k, 0.0) / a)
 
 

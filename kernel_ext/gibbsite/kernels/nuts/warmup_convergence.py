@@ -51,6 +51,7 @@ def settling(kernel: Any, state: Any) -> tuple[str, ...]:
     """What has not settled of what the blocks learn, in words, from the state of all chains at the end of a
     window; nothing where all has, and where nothing is learnt."""
     learning = [(block, own) for block, own in gradient_blocks(kernel, state) if own.ring.shape[1]]
+    learning = [(block, own) for block, own in learning if block.problem.coordinates.size]
     found = [text for block, own in learning for text in _of_block(block, own).waiting_for]
     found += ["trajectories go astray" for block, own in learning if block.wants_smaller_steps(own)]
     return tuple(dict.fromkeys(found))

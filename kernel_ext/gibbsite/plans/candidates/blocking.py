@@ -131,9 +131,9 @@ def across(ties: Iterable[Tie], sites: Collection[str]) -> list[Tie]:
     return [t for t in ties if t.site in sites and not {*t.given} <= {*sites}]
 
 
-def hardly_told(density: Density, sites: Collection[str]) -> Mapping[str, str]:
-    """Of the `sites`, scales that may be 0 of which fewer than `limits.FEW_EFFECTS` effects tell that are
-    among them too, and no data: by name, the effects."""
+def hardly_told(density: Density, sites: Collection[str], fewer: int = FEW_EFFECTS) -> Mapping[str, str]:
+    """Of the `sites`, scales that may be 0 of which `fewer` effects tell that are among them too, and no
+    data: by name, the effects."""
     found = {}
     data = [t.atom for t in density.terms if t.origin not in density.latents]
     by_data = {n for atom in data for n in _latents(density, atom)}
@@ -142,7 +142,7 @@ def hardly_told(density: Density, sites: Collection[str]) -> Mapping[str, str]:
             site = density.sites[name]
             each = size_of(density, [child.site]) / max(1, size_of(density, [name]))
             reaches = base_constraint(site.support) is not constraints.real and site.fn_name not in _AWAY
-            if name in sites and reaches and each < FEW_EFFECTS and name not in by_data:
+            if name in sites and reaches and each < fewer and name not in by_data:
                 found[name] = child.site
     return found
 

@@ -43,7 +43,12 @@ GRADIENT_TIMES, MOST_GRADIENT_TIMES, MOST_UNBOUNDED_TIMES = 1.2, 5.0, 34.0
 # Effects for each number of their scale below which trajectories that move both diverge, where its prior
 # reaches to 0: one 36 to 97 times in 6000 draws of 24 effects, two up to 37, four up to 7, eight never
 # (`python benchmarks/few_effects.py`). Neither coordinate fits, as the scale may be anything.
-FEW_EFFECTS = 8
+FEW_EFFECTS = 4
+# Below how many they are still slower, and the time of their draws then: of five to eight effects, a mean and
+# a slope, 2 to 213 transitions of 8000 diverged under half-Cauchy and half-normal priors ("not converged" in
+# half of the runs), and 3 or none of ten and more; they had .01 to .9 of the effective draws a second of the
+# same with the effects integrated out, in the middle .35.
+SOME_EFFECTS, SOME_EFFECTS_TIMES = 9, 20.0
 # Numbers that are Gaussian together up to which their curvature is looked at (3 s of a processor; a run takes
 # minutes), at how many draws of the rest from the prior, and draws that warm-up learns a metric from.
 MOST_CURVED, PRIOR_STATES, WARM_DRAWS = 1024, 5, 950
@@ -79,6 +84,8 @@ STATES, LEFT_OUT, KEPT = 16, 60, 100
 # Whether draws in turn lead anywhere: tables are looked at up to so many entries, at draws from the prior. A
 # site that may move in a share p of them passes for stuck with probability (1 - p)^DECIDED_STATES.
 MOST_ENTRIES, STUCK_STATES, DECIDED_STATES = 2**20, 3, 64
+# Terms that they are made of: half a second for 2^22, and each of the states takes as many.
+MOST_EVALUATED = 2**22
 # Of these, so many must be possible before a model is refused.
 LEAST_SEEN = 16
 # Elements of one site up to which an order is looked for in which they could be summed out, to be drawn at

@@ -17,7 +17,7 @@ from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import RECURSION, location_scales
 from gibbsite.density.known_elements import observed_values
 from gibbsite.elimination import marginal_of
-from gibbsite.plans.candidates.blocking import Tie, size_of
+from gibbsite.plans.candidates.blocking import Tie, hardly_told, size_of
 from gibbsite.plans.candidates.curvature import Curvature, curvature_of, gaussian_part
 from gibbsite.plans.candidates.limits import (
     COMPILING,
@@ -34,6 +34,8 @@ from gibbsite.plans.candidates.limits import (
     SLICE_TIMES,
     SLICED,
     SLICES,
+    SOME_EFFECTS,
+    SOME_EFFECTS_TIMES,
     WORTH,
 )
 from gibbsite.plans.candidates.trial import Sweep, is_exact
@@ -276,7 +278,9 @@ class Promises:
         meeting = () if update.eliminated else self.meeting
         noise = [t.most for t in data if funnel or not t.unbounded or t in meeting]
         shares = [t.most for t in within if t.where in mine and _is_share(self.facts.density, t)]
-        most = max([min(MOST_UNBOUNDED_TIMES, max([MOST_GRADIENT_TIMES, *noise])), *shares])
+        few = hardly_told(self.facts.density, update.sites, SOME_EFFECTS)
+        least = SOME_EFFECTS_TIMES if few else MOST_GRADIENT_TIMES
+        most = max([min(MOST_UNBOUNDED_TIMES, max([least, *noise])), *shares])
         return max(most, self._by_curvature(update)[1])
 
     def _own(self, update: Update) -> float:

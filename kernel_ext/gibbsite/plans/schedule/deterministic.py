@@ -23,7 +23,15 @@ from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.ground.lazy_import import later
-from gibbsite.plans.candidates.limits import CLOSE, MOST_ENTRIES, MOST_ORDERED, STUCK_STATES, WINDOWS, WORTH
+from gibbsite.plans.candidates.limits import (
+    CLOSE,
+    MOST_ENTRIES,
+    MOST_EVALUATED,
+    MOST_ORDERED,
+    STUCK_STATES,
+    WINDOWS,
+    WORTH,
+)
 from gibbsite.plans.schedule.irreducible import connected, frozen, possible_entries, prior_states
 from gibbsite.plans.schedule.parse import Update
 from gibbsite.plans.schedule.registry import size
@@ -122,7 +130,7 @@ def joint_blocks(facts: Any, units: Units) -> dict[str, Update]:
         if _at_once(facts, several):
             out.update(dict.fromkeys(several, _update(several)))
         else:
-            out.update(_determined(facts, density, several))
+            out.update(_determined_once(facts, density, several))
     return out
 
 
@@ -228,11 +236,26 @@ def _update(units: Units) -> Update:
     return Update("Gibbs", sites, (("joint", True),) if len(units) == 1 else ())
 
 
+def _determined_once(facts: Any, density: Density, units: Units) -> dict[str, Update]:
+    """As `_determined`, which is asked for by many schedules of a model."""
+    known, key = density.cache.setdefault("determined", {}), tuple(units.items())
+    if key not in known:
+        try:
+            known[key] = _determined(facts, density, units)
+        except ScheduleError as problem:
+            known[key] = problem
+    if isinstance(known[key], ScheduleError):
+        raise known[key]
+    return known[key]
+
+
 def _determined(facts: Any, density: Density, units: Units) -> dict[str, Update]:
     """Joint updates of the units that meet in tables with zeros."""
     try:
         with jax.ensure_compile_time_eval():
             tables = Tables(density, summed(density, list(units)), MOST_ENTRIES)
+        if tables.evaluations > MOST_EVALUATED:
+            raise ModelError(f"its tables are made of {tables.evaluations:,.0f} terms")
     except ModelError as problem:
         if frozen(density, list(units), _states(facts, density)):
             raise _refusal(units, str(problem)) from problem

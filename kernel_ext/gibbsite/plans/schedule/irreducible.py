@@ -13,12 +13,9 @@ from gibbsite.conditional.tables.factor import Factor
 from gibbsite.density import Density
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.elimination.tables.collect import Tables
-from gibbsite.ground.lazy_import import later
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.plans.candidates.limits import KEPT_TRIES, LONG_ODDS, MOST_MOVED, NEVER, TRIES
 from gibbsite.programs.jaxpr.compiling import Quick, once
-
-nx = later("networkx")
 
 
 def prior_states(facts: Any, density: Density, count: int) -> dict[str, Any]:
@@ -70,18 +67,22 @@ def possible_entries(
 
 def connected(possible: np.ndarray) -> bool:
     """Whether in every row, moves of one element at a time reach every possible entry from every other."""
-    for row in np.unique(possible.reshape(-1, possible.shape[-1]), axis=1).T:
-        cells = [tuple(c) for c in np.argwhere(row.reshape(possible.shape[:-1]))]
-        graph = nx.Graph()
-        graph.add_nodes_from(cells)
-        for axis in range(possible.ndim - 1):
-            lines: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-            for c in cells:
-                lines.setdefault((*c[:axis], *c[axis + 1 :]), []).append(c)
-            graph.add_edges_from((line[0], c) for line in lines.values() for c in line[1:])
-        if cells and not nx.is_connected(graph):
-            return False
-    return True
+    if possible.all():
+        return True
+    rows = np.unique(possible.reshape(-1, possible.shape[-1]), axis=1).T
+    return all(_reaches_all(row.reshape(possible.shape[:-1])) for row in rows)
+
+
+def _reaches_all(possible: np.ndarray) -> bool:
+    """The same of one row: every entry takes the least number along each of its axes, until none changes."""
+    unreached = possible.size
+    numbers = np.where(possible, np.arange(unreached).reshape(possible.shape), unreached)
+    while True:
+        before = numbers
+        for axis in range(possible.ndim):
+            numbers = np.where(possible, numbers.min(axis, keepdims=True), unreached)
+        if np.array_equal(numbers, before):
+            return len(np.unique(numbers[possible])) < 2
 
 
 def frozen(density: Density, sites: Sequence[str], states: Iterable[dict[str, Any]]) -> bool:

@@ -100,7 +100,7 @@ class _Reading:
             more = tuple(t for t in texts if t not in known_ones)
             self._every.setdefault(mine.own, (mine, (*mine.own, *more)))
         for leaf, array in leaves.items():
-            if not np.size(array):
+            if not np.size(array) and np.size(self._before.get(leaf, 1)):
                 raise DataError(f"{leaf!r} has no elements: there is nothing to predict for")
             if leaf in own:
                 rows = _plate_of_rows(self._origin, leaf, array, known) if texts is None else None

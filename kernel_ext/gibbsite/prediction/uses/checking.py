@@ -285,6 +285,10 @@ def checks(
         counts = with_groups(model.density.groups, scored(run)).get(name)
         there &= counts if counts is not None and counts.shape == there.shape else True
     data = np.asarray(seen[name])[there]
+    if not data.size:
+        raise DataError(
+            f"checks: none of the data of {name!r} was observed, that replicates could stand beside"
+        )
     kind, gone = _kind(model, name, data)
     note = f"{found.draws[name].shape[0] * found.draws[name].shape[1]} replicates of {data.size} data"
     if beside := factors_beside(model.density, (name,)):
