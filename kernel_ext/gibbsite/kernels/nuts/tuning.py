@@ -165,7 +165,8 @@ def in_other_places(rows: Rows, weight: jax.Array) -> jax.Array:
     own = jnp.where(finite, weight, 0.0)
     v, g = (jnp.where(finite[..., None], a, 0.0) for a in (rows.v, rows.g))
     each = jnp.abs(jax.vmap(divergence)(v, g, own)).max(0)
-    whole = divergence(*(a.reshape(-1, a.shape[-1]) for a in (v, g)), own.reshape(-1))
+    all_v, all_g = (a.reshape(-1, a.shape[-1]) for a in (v, g))
+    whole = divergence(all_v, all_g, own.ravel())
     return jnp.any(whole - each > _OTHER_MODES) & (own.sum(1).min() >= _LEAST_ALONE)
 
 
