@@ -1,11 +1,12 @@
 """Trajectories that move effects and the scales of few of them: how often do they diverge?
 
-    python benchmarks/few_effects.py [--seeds 3]
+    python benchmarks/few_effects.py [--seeds 3] [--intercepts]
 
 Twenty-four coefficients of a regression of a hundred data, in groups with a scale each, or all of one scale
 (one group of few effects): every third group is large, the others next to nothing. Four chains of 600 + 1500
 steps of NUTS in learnt coordinates, and of NUTS with the coefficients integrated out; of each run the
-divergent transitions, and sweeps for an effective draw of the slowest number.
+divergent transitions, and sweeps for an effective draw of the slowest number. With `--intercepts` of groups
+of six data, with a mean, a slope and one scale of all.
 """
 
 import argparse
@@ -27,7 +28,9 @@ PRIORS = {
     "InverseGamma(2, 1)": dist.InverseGamma(2.0, 1.0),
 }
 SIZES = (1, 2, 4, 8, 24)
+INTERCEPTS = (4, 5, 6, 8, 10, 14)
 SCHEDULES = ("NUTS [tau s lam b]", "Eliminate b > NUTS [tau s lam]")
+MEANS = ("NUTS [mu slope tau s b]", "Eliminate [mu slope b] > NUTS [tau s]")
 NUMBERS, DATA = 24, 100
 
 
@@ -51,21 +54,42 @@ def data(size: int) -> tuple[np.ndarray, np.ndarray]:
     return X, (X @ (scale * rng.normal(size=NUMBERS)) + rng.normal(size=DATA)).astype(np.float32)
 
 
+def intercepts(prior: dist.Distribution, g: Any, x: Any, y: Any, count: int) -> None:
+    """Effects of `count` groups, whose scale has a prior."""
+    mu, slope = (numpyro.sample(n, dist.Normal(0.0, 5.0)) for n in ("mu", "slope"))
+    tau, s = numpyro.sample("tau", prior), numpyro.sample("s", dist.HalfNormal(5.0))
+    with numpyro.plate("J", count):
+        b = numpyro.sample("b", dist.Normal(mu, tau))
+    numpyro.sample("y", dist.Normal(b[g] + slope * x, s), obs=y)
+
+
+def in_groups(count: int) -> tuple[np.ndarray, ...]:
+    """Groups, a covariate and outcomes, with effects as large as the noise."""
+    rng, g = np.random.default_rng(count), np.repeat(np.arange(count), 6)
+    x = rng.normal(size=len(g))
+    y = rng.normal(size=count)[g] + 0.5 * x + rng.normal(size=len(g))
+    return g, x.astype(np.float32), y.astype(np.float32)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="one prior, two sizes")
+    parser.add_argument("--intercepts", action="store_true", help="of few groups, and one scale")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print("| prior of a scale | effects of each | schedule | divergent transitions | sweeps |")
     print("|---|---|---|---|---|")
-    priors = [*PRIORS.items()][: 1 if options.small else None]
-    for prior, distribution in priors:
-        for size in SIZES[: 2 if options.small else None]:
-            model = gb.model(groups, distribution, *data(size), size)
-            for text in SCHEDULES:
+    sizes, schedules = (INTERCEPTS, MEANS) if options.intercepts else (SIZES, SCHEDULES)
+    for prior, distribution in [*PRIORS.items()][: 1 if options.small else None]:
+        for size in sizes[: 2 if options.small else None]:
+            if options.intercepts:
+                model = gb.model(intercepts, distribution, *in_groups(size), size)
+            else:
+                model = gb.model(groups, distribution, *data(size), size)
+            for text in schedules:
                 diverged, sweeps = [], []
                 for seed in range(1, 1 + options.seeds):
                     run = model.sample(draws=1500, warmup=600, chains=4, seed=seed, schedule=text)

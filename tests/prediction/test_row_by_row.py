@@ -71,7 +71,8 @@ def test_rows_that_stand_for_themselves_are_not_told():
     run.predict(do={"age": 55.0})
     run.effects("age", [30.0, 55.0])
     run = gb.model(lagged, AGE, AGE).sample(draws=50, warmup=100, chains=2, seed=1)
-    run.predict(x=AGE[:5], z=None)
+    with pytest.warns(UserWarning, match="on its place or on the rows beside it"):
+        run.predict(x=AGE[:5], z=None)
 
 
 def test_what_is_standardised_before_the_model_is_by_the_same_numbers():
@@ -198,7 +199,7 @@ def test_what_new_rows_hold_of_their_own_latents_is_not_heard_and_told():
 def test_what_is_given_or_set_is_heard_of():
     rng = np.random.default_rng(0)
     d = pd.DataFrame({"seen": rng.normal(size=12), "y": rng.normal(size=12)})
-    run = gb.model(measured, d=d).sample(draws=400, chains=1, seed=0)
+    run = gb.model(measured, d=d).sample(draws=2000, chains=1, seed=0)
     new = pd.DataFrame({"seen": [np.nan, np.nan]})
     p = run.predict(new, given={"seen": [1.0, np.nan]})
     assert "drawn without" not in p.note

@@ -290,7 +290,9 @@ class DependencyGraph(Live):
         return found
 
     def __deepcopy__(self, memo: Any) -> "DependencyGraph":
-        return self
+        found = copy.copy(self)
+        found._model = _nothing
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_model": _nothing, "_removed": _context_unknown}

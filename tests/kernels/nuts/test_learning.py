@@ -163,26 +163,24 @@ def test_trees_are_short_while_nothing_is_learnt(num_warmup, done, depth):
     assert kernel.sample(state, (), {}).num_steps == 2**depth - 1
 
 
-def rows_of(chains, spread, sd=1.0, seed=0, slow=1.0):
-    """Draws of a normal around the place of each chain, that reach over `slow` of its width, with its own
-    gradients."""
-    rng = np.random.default_rng(seed)
-    v = slow * sd * rng.normal(size=(chains, 60, 3))
+def rows_of(chains, spread, sd):
+    """Draws of a normal around the place of each chain, with its own gradients."""
+    v = sd * np.random.default_rng(0).normal(size=(chains, 60, 3))
     places = spread * np.arange(chains)[:, None, None] * np.array([1.0, 0.0, 0.0])
-    return Rows(jnp.asarray(v + places), jnp.asarray(-(v + 0 * places) / sd**2), jnp.zeros((chains, 60, 0)))
+    return Rows(jnp.asarray(v + places), jnp.asarray(-v / sd**2), jnp.zeros((chains, 60, 0)))
 
 
 @pytest.mark.parametrize(
-    ("rows", "other"),
+    ("spread", "sd", "other"),
     [
-        (rows_of(4, 0.0), False),
-        (rows_of(4, 20.0), True),  # components in other orders
-        (rows_of(4, 0.2, sd=0.01), True),
-        (rows_of(4, 0.5), False),  # one mode, not yet left behind
+        (0.0, 1.0, False),
+        (20.0, 1.0, True),  # components in other orders
+        (0.2, 0.01, True),
+        (0.5, 1.0, False),  # one mode, not yet left behind
     ],
 )
-def test_chains_in_different_modes_are_told(rows, other):
-    weight = jnp.ones(60)
+def test_chains_in_different_modes_are_told(spread, sd, other):
+    rows, weight = rows_of(4, spread, sd), jnp.ones(60)
     assert bool(in_other_places(rows, weight)) == other
     assert not in_other_places(rows, weight * (jnp.arange(60) < 5))  # of so few draws nothing is told
     lost = Rows(rows.v.at[0, 0].set(jnp.nan), rows.g, rows.siblings)

@@ -13,6 +13,7 @@ import pytest
 from gibbsite.programs.maps import access
 from numpyro.infer.util import log_density
 from scipy import stats
+from scipy.special import betaln, gammaln
 
 RNG = np.random.default_rng(0)
 N, SHAPE = 20, (3, 2)
@@ -74,3 +75,39 @@ def test_of_numbers(form):
     exact = stats.multivariate_normal(zero, A @ A.T + 0.25 * np.eye(N)).logpdf(Y)
     found = gb.model(model, Y).marginal("x").logdensity({}, constants=True)
     assert float(found) == pytest.approx(exact, abs=5e-3)
+
+
+def rates(prior, y):
+    with numpyro.plate("k", 3):
+        u = numpyro.sample("u", prior)
+    with numpyro.plate("n", len(y)):
+        if isinstance(prior, dist.Gamma):
+            numpyro.sample("y", dist.Poisson(1.3 * jnp.concatenate([jnp.ones(1), u])[G]), obs=y)
+        else:
+            numpyro.sample("y", dist.Bernoulli(jnp.append(u, 0.25)[(G + 3) % 4]), obs=y)
+
+
+G = np.array([0, 0, 0, 1, 1, 2, 3, 3, 0])
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("prior", [dist.Gamma(2.0, 1.0), dist.Beta(2.0, 1.0)], ids=["gamma", "beta"])
+def test_what_is_seen_beside_a_site_is_no_statistic_of_it(prior):
+    """Rows of the reference are of no element: they count for none, and stay in the density."""
+    y = np.array([1, 0, 1, 1, 1, 0, 1, 0, 1])
+    model = gb.model(rates, prior, y)
+    count, total = (np.bincount(G, weights=w, minlength=4) for w in (np.ones(9), y))
+    if isinstance(prior, dist.Gamma):
+        exact = stats.poisson(1.3).logpmf(y[G == 0]).sum()
+        shape, rate = 2 + total[1:], 1 + 1.3 * count[1:]
+        exact += np.sum(gammaln(shape) - shape * np.log(rate) + total[1:] * np.log(1.3) - gammaln(2.0))
+        mean = shape / rate
+    else:
+        exact = stats.bernoulli(0.25).logpmf(y[G == 0]).sum()
+        a, b = 2 + total[1:], 1 + count[1:] - total[1:]
+        exact += np.sum(betaln(a, b) - betaln(2.0, 1.0))
+        mean = a / (a + b)
+    assert float(model.marginal("u").logdensity({}, constants=True)) == pytest.approx(exact, abs=1e-3)
+    run = model.sample(draws=4000, warmup=10, chains=2, seed=0, schedule="Conjugate u")
+    spread = run.draws["u"].std((0, 1)) / np.sqrt(8000)
+    np.testing.assert_allclose(run.draws["u"].mean((0, 1)), mean, atol=5 * spread.max())

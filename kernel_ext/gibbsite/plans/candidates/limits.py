@@ -84,10 +84,10 @@ STATES, LEFT_OUT, KEPT = 16, 60, 100
 # Whether draws in turn lead anywhere: tables are looked at up to so many entries, at draws from the prior. A
 # site that may move in a share p of them passes for stuck with probability (1 - p)^DECIDED_STATES.
 MOST_ENTRIES, STUCK_STATES, DECIDED_STATES = 2**20, 3, 64
-# Terms that they are made of: half a second for 2^22, and each of the states takes as many.
-MOST_EVALUATED = 2**22
 # Of these, so many must be possible before a model is refused.
 LEAST_SEEN = 16
+# Terms that such tables are made of: about a second for as many, in each of the states.
+MOST_EVALUATED = 2**23
 # Elements of one site up to which an order is looked for in which they could be summed out, to be drawn at
 # once: .3 s for 400 on a lattice, where the largest whose tables are worth it has 25.
 MOST_ORDERED = 128
