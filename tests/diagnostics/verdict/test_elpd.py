@@ -303,9 +303,10 @@ def test_many_data_are_taken_piece_by_piece(monkeypatch):
     monkeypatch.setattr(elpd, "_NUMBERS", 30_000)
     monkeypatch.setattr(elpd, "_PIECE", 7_000)
     found = elpd_of(run)
-    # a better program may run from some piece on, whose single precision is another in its last bit
-    for name in ("elpd_i", "pareto_k", "mcse_i"):
-        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-6, atol=1e-6)
+    # a better program may run from some piece on, whose single precision is another in its last bit; k is the
+    # shape of a tail, which that bit moves more
+    for name, off in (("elpd_i", 1e-6), ("pareto_k", 1e-4), ("mcse_i", 1e-5)):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-6, atol=off)
     for name in ("elpd", "se", "p", "mcse", "n_data_points", "warning"):
         assert getattr(found, name) == pytest.approx(getattr(whole, name), rel=1e-6)
     assert found.log_weights is None and whole.log_weights is not None
