@@ -23,6 +23,7 @@ from gibbsite.elimination import TableMarginal, joint_marginal
 from gibbsite.elimination.tables.collect import Summed, Tables, summed
 from gibbsite.errors import ModelError, ScheduleError
 from gibbsite.ground.lazy_import import later
+from gibbsite.ground.once import once
 from gibbsite.plans.candidates.limits import (
     CLOSE,
     MOST_ENTRIES,
@@ -130,7 +131,7 @@ def joint_blocks(facts: Any, units: Units) -> dict[str, Update]:
         if _at_once(facts, several):
             out.update(dict.fromkeys(several, _update(several)))
         else:
-            out.update(_determined_once(facts, density, several))
+            out.update(_determined(density, facts, tuple(several.items())))
     return out
 
 
@@ -161,7 +162,7 @@ def _needed(facts: Any, density: Density, units: Units) -> dict[str, Update]:
     for several in _coupled(density, units):
         if len(several) > 1 or _swept(facts, several):
             try:
-                out.update(_determined(facts, density, several))
+                out.update(_determined(density, facts, tuple(several.items())))
             except ScheduleError:  # no joint draw to be advised
                 continue
     return out
@@ -236,21 +237,12 @@ def _update(units: Units) -> Update:
     return Update("Gibbs", sites, (("joint", True),) if len(units) == 1 else ())
 
 
-def _determined_once(facts: Any, density: Density, units: Units) -> dict[str, Update]:
-    """As `_determined`, which is asked for by many schedules of a model."""
-    known, key = density.cache.setdefault("determined", {}), tuple(units.items())
-    if key not in known:
-        try:
-            known[key] = _determined(facts, density, units)
-        except ScheduleError as problem:
-            known[key] = problem
-    if isinstance(known[key], ScheduleError):
-        raise known[key]
-    return known[key]
-
-
-def _determined(facts: Any, density: Density, units: Units) -> dict[str, Update]:
-    """Joint updates of the units that meet in tables with zeros."""
+@once
+def _determined(
+    density: Density, facts: Any, named: Sequence[tuple[str, tuple[str, ...]]]
+) -> dict[str, Update]:
+    """Joint updates of the units `named` that meet in tables with zeros; many schedules of a model ask."""
+    units = dict(named)
     try:
         with jax.ensure_compile_time_eval():
             tables = Tables(density, summed(density, list(units)), MOST_ENTRIES)

@@ -124,14 +124,19 @@ class Forward(Messenger):
                     f"{name!r} cannot be drawn here: NumPyro's {family} needs a package for it that is not "
                     f"installed ({error})"
                 ) from error
-            except NotImplementedError as error:
-                family = type(base_distribution(msg["fn"])).__name__
-                told = f"NotImplementedError{': ' * bool(str(error))}{error}"
-                raise ModelError(
-                    f"{name!r} cannot be drawn: {family} does not say how (its `sample(key, sample_shape)` "
-                    f"raises {told}). Write that method of it; the density alone is enough for sampling and "
-                    "leave-one-out, not for predictions"
-                ) from error
+
+    def _draw(self, name: str, fn: Any, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        """A draw of a statement's distribution; `ModelError` for one of somebody's own that makes none, as
+        NumPyro's base class does where `sample` is not written."""
+        try:
+            return fn(rng_key=key, sample_shape=sample_shape)
+        except NotImplementedError as error:
+            family = type(base_distribution(fn)).__name__
+            raise ModelError(
+                f"{name!r} cannot be drawn: {family} does not say how (its `sample(key, sample_shape)` "
+                "raises NotImplementedError). Write that method of it; the density alone is enough for sampling and "
+                "leave-one-out, not for predictions"
+            ) from error
 
     def _sampled(self, msg: dict[str, Any], name: Any) -> None:
         fn, recipe = drawn_here(msg["fn"]), self.recipe
@@ -145,7 +150,7 @@ class Forward(Messenger):
                 msg["infer"] = {**msg["infer"], SET: True}
             else:
                 there = ~jnp.isnan(held)  # of the numbers as they came: a missing one is no whole number
-                drawn = fn(rng_key=self._key(name), sample_shape=())
+                drawn = self._draw(name, fn, self._key(name))
                 value = jnp.where(there, value, drawn)
                 if name in recipe.partly and of_gaussian_vectors(fn):
                     gone = recipe.partly[name]
@@ -172,11 +177,11 @@ class Forward(Messenger):
             drawn = conditional_draw(fn, key, picked, part.axes[-1] >= 0)
             batch = Part(part.axes[:-1]).known
             if not batch.all():
-                fresh = fn(rng_key=jax.random.fold_in(key, 1), sample_shape=sample_shape)
+                fresh = self._draw(name, fn, jax.random.fold_in(key, 1), sample_shape)
                 drawn = jnp.where(batch[..., None], drawn, fresh)
             msg["value"] = drawn
             return
-        value = fn(rng_key=key, sample_shape=sample_shape)
+        value = self._draw(name, fn, key, sample_shape)
         if name in recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
             self._means[name] = mean
         if part is not None:

@@ -146,13 +146,15 @@ class Checks(Shown):
         return Curve(np.r_[0.0, x, 1.0], *(np.r_[0.0, v - x, 0.0] for v in (y, low, high)))
 
     def calibration(self, least: int = 1) -> Curve:
-        """How often `data >= least` comes, by isotonic regression on its chance, with the band where that
-        lies for a model whose chances are right (Dimitriadis, Gneiting and Jordan 2021)."""
-        chance = (self.replicates >= least).mean(axis=0)
+        """How often `data >= least` comes, of categories without order `data == least`, by isotonic
+        regression on its chance, with the band where that lies for a model whose chances are right
+        (Dimitriadis, Gneiting and Jordan 2021)."""
+        most = least if self.nominal else np.inf
+        chance = ((self.replicates >= least) & (self.replicates <= most)).mean(axis=0)
         if self.chances is not None:
-            chance = self.chances[:, least:].sum(axis=1)
+            chance = self.chances[:, least : least + 1 if self.nominal else None].sum(axis=1)
         order = np.argsort(chance, kind="stable")
-        p, y = chance[order], (self.data >= least).astype(float)[order]
+        p, y = chance[order], ((self.data >= least) & (self.data <= most)).astype(float)[order]
         rng = np.random.default_rng(self.seed)
         others = rng.random((_SIMULATED // 2, len(p))) < p
         fits = np.stack([optimize.isotonic_regression(o.astype(float)).x for o in others])

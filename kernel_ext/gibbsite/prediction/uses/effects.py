@@ -93,11 +93,7 @@ class Effects(Shown):
             low, high = chosen().of(self.slope.ravel())
             unit = f"; {self.slope.mean():.4g} per unit, {chosen()} {float(low):.4g} to {float(high):.4g}"
         same = len(self.predictions) > 1 and not np.ptp(self.draws, axis=2).any()
-        rest = (
-            f"; the same in every draw: nothing that {self.site} depends on reads {self.name}"
-            if same
-            else unit
-        )
+        rest = f"; the same in every draw: {self.site} does not depend on {self.name}" if same else unit
         return f"<Effects of {self.name} on {self.site}: {told}{rest}>"
 
 

@@ -205,9 +205,10 @@ def _uniform(checks: Checks) -> Plot:
 def _calibrated(checks: Checks) -> list[Plot]:
     top = int(max(checks.data.max(initial=0), checks.replicates.max(initial=0)))
     out = []
-    for least in range(1, min(top, _MOST_THRESHOLDS) + 1):
+    for least in range(0 if checks.nominal else 1, min(top, _MOST_THRESHOLDS) + 1):
         value = checks.called[least] if least < len(checks.called) else least
-        event = f"{checks.site} = {value}" if checks.kind == BINARY else f"{checks.site} ≥ {value}"
+        alone = checks.nominal or checks.kind == BINARY
+        event = f"{checks.site} {'=' if alone else '≥'} {value}"
         found = checks.calibration(least)
         plot = _curve(found, f"calibration {least}", f"{event}: share by its chance", "chance")
         tables = {**plot.tables, "even": {"x": [0.0, 1.0], "y": [0.0, 1.0]}}
