@@ -134,8 +134,8 @@ class Forward(Messenger):
             family = type(base_distribution(fn)).__name__
             raise ModelError(
                 f"{name!r} cannot be drawn: {family} does not say how (its `sample(key, sample_shape)` "
-                "raises NotImplementedError). Write that method of it; the density alone is enough for sampling and "
-                "leave-one-out, not for predictions"
+                "raises NotImplementedError). Write that method of it; the density alone is enough for "
+                "sampling and leave-one-out, not for predictions"
             ) from error
 
     def _sampled(self, msg: dict[str, Any], name: Any) -> None:
