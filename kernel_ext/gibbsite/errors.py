@@ -122,3 +122,7 @@ class UnknownNameError(GibbsiteError, KeyError):
 
     def __str__(self) -> str:  # KeyError would print the repr of its argument
         return self.message
+
+
+class Question(Exception):
+    """Python asks for what nobody has said; whoever runs a model hears of it, and people do not."""

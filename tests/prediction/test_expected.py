@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 from gibbsite.errors import ResourceError
 from gibbsite.prediction import verbs
+from gibbsite.prediction.drawn.means import MEAN_OF
 from numpyro.contrib.control_flow import scan
+from scipy import stats
 
 X = np.array([0.3, -0.5, 1.2, 0.8, -1.0, 0.1])
 
@@ -69,7 +71,70 @@ def test_it_is_the_mean_at_every_draw(name):
 
 def test_what_has_no_mean_is_as_drawn():
     p = ran(lambda m: dist.Cauchy(m, 1.0)).predict()
-    np.testing.assert_array_equal(p.expected["y"], p.draws["y"])
+    with pytest.warns(UserWarning, match="y's distribution has no finite mean: what is expected of it"):
+        np.testing.assert_array_equal(p.expected["y"], p.draws["y"])
+
+
+exponential = dist.transforms.ExpTransform()
+UNSAID = {
+    "transformed": (
+        lambda m: dist.TransformedDistribution(dist.Normal(m, 0.5), exponential),
+        lambda m: np.exp(m + 0.125),
+        np.sqrt(np.exp(0.25) - 1),
+    ),
+    "folded": (
+        lambda m: dist.FoldedDistribution(dist.Normal(m, 1.0)),
+        lambda m: np.sqrt(2 / np.pi) * np.exp(-m * m / 2) + m * (2 * stats.norm.cdf(m) - 1),
+        1.0,
+    ),
+}
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", UNSAID)
+def test_where_numpyro_has_no_formula_draws_make_the_mean(name):
+    """It was an outcome, noise and all, and nobody was told."""
+    family, mean, sd = UNSAID[name]
+    run = ran(family)
+    a, b = (np.asarray(run.draws[n])[..., None] for n in "ab")
+    exact, found = mean(a + b * X), run.predict().expected["y"]
+    z = (found - exact) / (
+        sd * np.maximum(np.abs(exact), 1 if name != "transformed" else 0) / np.sqrt(MEAN_OF)
+    )
+    assert np.abs(z).max() < 6.5
+    assert np.abs(z.mean()) < 5 / np.sqrt(z.size)
+
+
+def test_of_censored_data_it_is_the_mean_of_what_is_censored():
+    run = ran(
+        lambda m: dist.RightCensoredDistribution(dist.Exponential(jnp.exp(-m)), jnp.zeros(m.shape, int))
+    )
+    a, b = (np.asarray(run.draws[n])[..., None] for n in "ab")
+    np.testing.assert_allclose(run.predict().expected["y"], np.exp(a + b * X), rtol=2e-4)
+
+
+def test_infinite_means_of_some_draws_do_not_reach_the_others():
+    """One draw of Student's t with a degree of freedom made outcomes of all of them."""
+
+    def robust(x, y):
+        a, b = numpyro.sample("a", dist.Normal(0, 3)), numpyro.sample("b", dist.Normal(0, 3))
+        nu = numpyro.sample("nu", dist.Gamma(2.0, 0.5))
+        numpyro.sample("y", dist.StudentT(nu, a + b * x, 0.3), obs=y)
+
+    x = np.linspace(-1, 1, 15)
+    y = 1 + 2 * x + np.random.default_rng(3).standard_t(2, 15) * 0.3
+    run = gb.model(robust, x, y).sample(draws=500, chains=2, seed=0)
+    lost = np.asarray(run.draws["nu"]) <= 1
+    assert 10 < lost.sum() < 900
+    told = f"no finite mean at {lost.sum():,} of 1,000 draws: others stand in"
+    with pytest.warns(UserWarning, match=told):
+        found = run.predict().expected["y"]
+    a, b = (np.asarray(run.draws[n])[..., None] for n in "ab")
+    np.testing.assert_allclose(found[~lost], (a + b * x)[~lost], rtol=1e-4, atol=1e-5)
+    assert np.isin(found[lost][:, 0], found[~lost][:, 0]).all()
+    with pytest.warns(UserWarning, match=told):
+        slope = run.effects("x", [0.0, 1.0]).slope
+    assert slope.std() < 2 * np.asarray(run.draws["b"]).std()
 
 
 def test_of_categories_it_is_the_mean_of_their_codes():

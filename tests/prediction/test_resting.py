@@ -1,6 +1,8 @@
 """What is set, and goes through latents that stay as the run drew them: refused, or told; and what the run
 imputed stays with its rows."""
 
+import warnings
+
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
@@ -103,3 +105,19 @@ def test_imputed_values_stay_with_their_rows_and_are_drawn_anew_where_their_pare
             np.testing.assert_allclose(got, exact[..., order], rtol=1e-3, atol=1e-4)
         p = run.effects("w", [0.0, 1.0], site="y").slope.mean()
         assert p == pytest.approx(float((run.draws["b"] * run.draws["c"]).mean()), abs=0.15)
+
+
+@pytest.mark.slow
+def test_a_latent_that_is_set_above_others_which_stay_is_told():
+    """Its effect came out as none, and nobody was told."""
+    run = gb.model(centred, d=ROWS, groups=GROUPS).sample(draws=60, chains=1, seed=1)
+    with pytest.warns(UserWarning, match=r"c is set: u, drawn from Normal\(a \+ c \* .*, stays as the run"):
+        run.predict(do={"c": 3.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run.predict(do={"b": 3.0})
+    run = gb.model(apart, d=ROWS, groups=GROUPS).sample(draws=60, chains=1, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        moved = gb.contrast(run.predict(do={"c": 1.0}), run.predict(do={"c": 0.0})).difference
+    np.testing.assert_allclose(moved.mean(), GROUPS["z"].to_numpy()[ROWS["g"]].mean(), atol=1e-4)

@@ -32,6 +32,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density.density import Density
 from gibbsite.density.handlers.scopes import under
 from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
+from gibbsite.density.known_elements import constant_value
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
 from gibbsite.ground.once import once
@@ -80,7 +81,7 @@ def element_weights(density: Density, name: str) -> np.ndarray:
     found = np.ones(site.shape[: site.element_rank])
     for weight in density.outputs["weights"].get(name, ()):
         if not density.maps.latents(weight):
-            found = found * _value(density, weight)
+            found = found * constant_value(density, weight)
     events = found.ndim - len(site.batch_shape)
     whole = found.max(axis=tuple(range(found.ndim - events, found.ndim))) if events else found
     return np.broadcast_to(whole, shape).copy()
@@ -101,12 +102,7 @@ def _read_by_others(density: Density, name: str) -> bool:
 
 def _is_weighted(density: Density, name: str) -> bool:
     weights = density.outputs["weights"].get(name, ())
-    return any(density.maps.latents(w) or bool(np.any(_value(density, w) != 1)) for w in weights)
-
-
-def _value(density: Density, atom: object) -> np.ndarray:
-    with jax.ensure_compile_time_eval():  # a kernel's `init` may be traced, and asks for levels
-        return np.asarray(density.evaluator({}).full(atom))
+    return any(density.maps.latents(w) or bool(np.any(constant_value(density, w) != 1)) for w in weights)
 
 
 @once

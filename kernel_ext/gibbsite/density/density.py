@@ -23,7 +23,7 @@ from gibbsite.ground.arguments import by_name, shown
 from gibbsite.ground.once import once
 from gibbsite.programs.evaluation.evaluate import Evaluator
 from gibbsite.programs.jaxpr.compat import ClosedJaxpr, Literal, jaxpr_as_fun, staged
-from gibbsite.programs.jaxpr.compiling import Surroundings
+from gibbsite.programs.jaxpr.compiling import ByShape, Surroundings
 from gibbsite.programs.jaxpr.walker import behind, made_by
 from gibbsite.programs.maps.access import Accesses
 from gibbsite.programs.maps.provenance import Provenance
@@ -199,11 +199,12 @@ class Density:
 
     def log_joint_at(self, latents: Mapping[str, Any], data: Any) -> Any:
         """As `log_joint`, with complete latent values and explicit data arrays."""
-        return self._summed(latents, data)[0]
+        return self._total()(dict(latents), tuple(data))
 
-    def log_likelihood(self, state: Mapping[str, Any]) -> Any:
-        """Log density of data and of factors at `state`, without that of latents: a scalar."""
-        return self._summed(self.state_values(state), self.arguments.arrays)[1]
+    def log_likelihoods(self, states: Mapping[str, Any]) -> Any:
+        """Log density of data and of factors at `states` `[state, *shape]`, without that of latents:
+        `[state]`."""
+        return self._seen()(dict(states), tuple(self.arguments.arrays))
 
     def computed(self, latents: Mapping[str, Any], data: Any) -> Mapping[str, Mapping[str, Any]]:
         """What `outputs` names, at complete latent values and explicit data arrays."""
@@ -211,19 +212,21 @@ class Density:
         return jax.tree.unflatten(jax.tree.structure(self.outputs), out)
 
     def _summed(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
-        return self._sums()(dict(latents), tuple(data))
+        """The log joint density, and that of data and factors alone."""
+        found = self.computed(latents, data)
+        inside = all_inside(found["inside"])
+        sums = {n: jnp.sum(v) for n, v in found["log_prob"].items()}
+        seen = sum((v for n, v in sums.items() if n not in latents), start=jnp.zeros(()))
+        total = sum((v for n, v in sums.items() if n in latents), start=seen)
+        return jnp.where(inside, total, -jnp.inf), seen
 
     @once
-    def _sums(self) -> Any:
-        def total(latents: Mapping[str, Any], data: Any) -> Any:
-            found = self.computed(latents, data)
-            inside = all_inside(found["inside"])
-            sums = {n: jnp.sum(v) for n, v in found["log_prob"].items()}
-            seen = sum((v for n, v in sums.items() if n not in latents), start=jnp.zeros(()))
-            total = sum((v for n, v in sums.items() if n in latents), start=seen)
-            return jnp.where(inside, total, -jnp.inf), seen
+    def _total(self) -> Any:
+        return jitted(lambda latents, data: self._summed(latents, data)[0])
 
-        return jitted(total)
+    @once
+    def _seen(self) -> Any:
+        return ByShape(jax.vmap(lambda latents, data: self._summed(latents, data)[1], (0, None)))
 
     @overload
     def explain(self, site: str | None = None, *, passes: Literal_[False] = False) -> Explanation: ...

@@ -85,12 +85,11 @@ def observed_values(density: Density) -> dict[str, np.ndarray]:
     They are read from the re-rolled density, so that the sites of a loop cost one array together.
     """
     grouped = rerolled(density)
-    read = grouped.evaluator({}).full
     found: dict[str, np.ndarray] = {}
     for name, atom in grouped.outputs["observed"].items():
         if grouped.maps.latents(atom):
             continue
-        value = np.asarray(read(atom))
+        value = constant_value(grouped, atom)
         if name in density.sites:
             found[name] = value
         else:

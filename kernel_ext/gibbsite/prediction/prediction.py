@@ -1,5 +1,6 @@
 """What a model says of data that nobody has seen: draws, a table, a picture, a line on what it rests on."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from gibbsite.density.named import Named
 from gibbsite.errors import UnknownNameError
 from gibbsite.ground.arguments import a_name
 from gibbsite.ground.lazy_import import later
+from gibbsite.prediction.drawn.means import finite
 from gibbsite.prediction.frame import columns_of, frame_of
 from gibbsite.sampling.derived.derived import Derived, Quantity, given_name
 from gibbsite.sampling.derived.expression import Shape
@@ -88,12 +90,15 @@ class Prediction(Shown):
         """What data are expected to be at every draw, given their parents there, `[chain, draw, *shape]` by
         site: the mean of their distribution, without its noise (what other packages call the expectation of
         the posterior predictive); of categories that of their codes (see `probs`); of data in a loop given
-        what was drawn before. What is drawn, of a site whose distribution tells of no mean, and of processes
-        given their own past. Raises `ResourceError` for what memory does not hold.
+        what was drawn before. Where NumPyro has no formula (truncated, transformed), the mean of 256 draws;
+        where a mean is infinite (Student's t of few degrees of freedom), others stand in, which is told by a
+        warning. What is drawn, of processes given their own past. Raises `ResourceError` for what memory
+        does not hold.
         """
         found = self._expected() if callable(self._expected) else self._expected
-        found = {n: found.get(n, self._draws[n]) for n in self.outcomes}
-        found = {n: v if np.isfinite(v).all() else self._draws[n] for n, v in found.items()}
+        found, said = finite({n: found.get(n, self._draws[n]) for n in self.outcomes}, self._draws)
+        for sentence in said:
+            warnings.warn(sentence, stacklevel=3)
         return MappingProxyType(Named("outcome of the prediction", found))
 
     @property

@@ -19,12 +19,12 @@ from numpyro.primitives import Messenger
 from gibbsite.density.handlers.scopes import GIVEN, under
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.density.model.collect import TRACER_ERRORS, base_distribution, run_model
-from gibbsite.errors import GibbsiteError, ModelError, OptionError
+from gibbsite.density.model.collect import TRACER_ERRORS, base_distribution, run_model, wants_value
+from gibbsite.errors import GibbsiteError, ModelError, OptionError, Question
 from gibbsite.explain.latent import told_latent
 from gibbsite.explain.spot import spot_of
 from gibbsite.ground.arguments import shown
-from gibbsite.programs.jaxpr.compat import duplicated, is_no_array, is_traced, wants_number
+from gibbsite.programs.jaxpr.compat import duplicated, is_no_array, is_traced
 
 MOST_LISTED = 64
 """Values of an array site, all combinations of its elements, up to which each is a way."""
@@ -41,7 +41,7 @@ def decided_by(name: str) -> tuple[str, ...]:
     return tuple(sites.split("+")) if mark else ()
 
 
-class Undecided(Exception):
+class Undecided(Question):
     """Python asks whether something holds of continuous draws, and nobody said: a decision, by its name, and
     the value, traced or not, that would tell."""
 
@@ -300,11 +300,6 @@ class _Stop:
         return Asked(self.error.name, (), np.dtype(np.int32), 0, 1, self.line)
 
 
-def _wants_value(error: BaseException) -> bool:
-    """Whether Python wanted the value of something traced: JAX tells of it in several ways."""
-    return isinstance(error, TRACER_ERRORS) or wants_number(error)
-
-
 def _stopped(
     fn: Callable,
     args: tuple,
@@ -382,7 +377,7 @@ def first_asked(
                 f"a function of JAX does not take {sites}, by which Python decides"
                 f"{'' if spot is None else f' ({spot.told})'}: give it jnp.asarray(…) of that"
             ).at(here.line, "decided-through-jax") from here.error
-        if not _wants_value(here.error):
+        if not wants_value(here.error):
             return None
         # NumPy computes with values where `jnp` would do: no decision, and said to be none
         if isinstance(here.error, jax.errors.TracerArrayConversionError):

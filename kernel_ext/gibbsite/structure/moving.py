@@ -143,6 +143,7 @@ class Structured:
                 f"run knows no more. Make priors of the decisions tighter, or write what changes as a mask"
             )
         known = [self.straight(way, inner) for way in ways]
+        _check_proper(known)
         whole = self.all is not None and set(self.all) == set(ways)
         automaton = Automaton(self.ways, known, lambda way: self.plan([*ways, way], inner), whole)
         return self._planned(automaton, inner)
@@ -306,3 +307,22 @@ def _computed(name: str, shape: tuple[int, ...], dtype: Any) -> Site:
 def ways_from(told: Sequence[Mapping[str, Any]]) -> list[Way]:
     """The ways that a checkpoint tells of, in its order."""
     return [Entry.from_json(one).way for one in told]
+
+
+def _check_proper(known: Sequence[Straight]) -> None:
+    """Refuse structures that differ in what has an improper prior: how probable one is beside another would
+    depend on a factor that an improper density does not have. Raises `ModelError`."""
+    first: dict[str, tuple[int, ...]] | None = None
+    for s in known:
+        sites = {} if s.model is None else s.model.density.sites
+        flat = {n: v.shape for n, v in sites.items() if v.latent and v.fn_name == "ImproperUniform"}
+        first = flat if first is None else first
+        if differ := [n for n in {**first, **flat} if first.get(n) != flat.get(n)]:
+            name = differ[0]
+            holds = next(k for k in known if k.model is not None and name in k.model.density.sites)
+            site = holds.model.density.sites[name]
+            raise ModelError(
+                f"the prior of {name!r} is improper, and structures differ in it ({known[0].name}; {s.name}):"
+                f" how probable one is beside another depends on a factor that an improper density has not. "
+                f"Give {name!r} a proper prior, or sample one structure at a time, model.structure(…)"
+            ).at(site.line)

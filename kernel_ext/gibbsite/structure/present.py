@@ -53,12 +53,14 @@ class Entry:
 
 def seen(index: np.ndarray, raw: Mapping[str, np.ndarray], entries: Sequence[Entry]) -> dict[str, np.ndarray]:
     """Draws `[chain, draw, *shape]` by site, decisions first, from what was kept with room for all: NaN where
-    an element is not there, in arrays as large as the largest structure that was visited."""
+    an element is not there, in arrays as large as the largest structure that was visited. A site that Python
+    asks for in some structures, and that is drawn in others like any other, has its values of both."""
     visited = [int(i) for i in np.unique(index)]
     out: dict[str, np.ndarray] = {}
     for name in dict.fromkeys(n for i in visited for n, _ in entries[i].way):
         values = {i: dict(entries[i].way).get(name) for i in visited}
-        out[name] = _decided(index, values)
+        drawn = [i for i in visited if values[i] is None and name in entries[i].shapes]
+        out[name] = _decided(index, values, drawn, raw.get(name))
     for name, array in raw.items():
         shapes = {i: entries[i].shapes.get(name) for i in visited}
         there = [s for s in shapes.values() if s is not None]
@@ -68,14 +70,21 @@ def seen(index: np.ndarray, raw: Mapping[str, np.ndarray], entries: Sequence[Ent
     return out
 
 
-def _decided(index: np.ndarray, values: Mapping[int, Any]) -> np.ndarray:
+def _decided(
+    index: np.ndarray, values: Mapping[int, Any], drawn: Sequence[int], draws: np.ndarray | None
+) -> np.ndarray:
+    """What was asked for in each draw, or was drawn in the structures `drawn`."""
     known = {i: np.asarray(v) for i, v in values.items() if v is not None}
     shape = next(iter(known.values())).shape
-    absent = len(known) < len(values)
+    absent = len(known) + len(drawn) < len(values)
     table = np.full((max(values) + 1, *shape), np.nan if absent else 0, float if absent else np.int32)
     for i, v in known.items():
         table[i] = v
-    return table[index]
+    out = table[index]
+    if drawn and draws is not None:
+        there = np.isin(index, drawn)
+        out[there] = draws[there]
+    return out
 
 
 def _masked(index: np.ndarray, array: np.ndarray, shapes: Mapping[int, Any]) -> np.ndarray:

@@ -17,6 +17,8 @@ def check_masked(density: Density, missing: Mapping[str, np.ndarray]) -> None:
     """Refuse observed sites whose `missing` elements another statement reads, where that counts: a mask
     takes their own density out, and what is computed of them is of a number that nobody gave. Raises
     `DataError`."""
+    if not missing:
+        return
     latents = {n: somewhere(density.sites[n], k) for k, n in enumerate(density.latents)}
     for name, gone in missing.items():
         atom = density.outputs["observed"].get(name)

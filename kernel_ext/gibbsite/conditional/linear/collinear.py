@@ -16,7 +16,7 @@ from gibbsite.conditional.linear.rows import Slopes, copy_read
 from gibbsite.density import Density
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.programs.evaluation.evaluate import Evaluator
-from gibbsite.programs.jaxpr.compat import jit
+from gibbsite.programs.jaxpr.compiling import once
 
 # the least part of a column's square that others may leave in the data: fifty times what a factor needs (see
 # `root`), because weights change in a run
@@ -36,13 +36,11 @@ def alike(density: Density, layout: Layout, rows: Sequence[Any], slopes: Any, gi
     if given or not all(_is_scale(density, n) for n in read):
         return None
 
-    @jit
-    def found(data: Any) -> list[tuple[Any, ...]]:
+    def found(*data: Any) -> list[tuple[Any, ...]]:
         ev = density.evaluator({n: density.sites[n].plain() for n in density.latents}, data)
         return [(r.weight, r.left, r.right, _copies(r, ev, layout)) for r in slopes(ev)]
 
-    with jax.ensure_compile_time_eval():
-        got = jax.tree.map(np.asarray, found(tuple(density.arguments.arrays)))
+    got = jax.tree.map(np.asarray, once(found, *density.arguments.arrays))
     shapes = [r.shape for r in rows]
     return _groups(layout, shapes, got) < LEAST_LEFT or _border(layout, shapes, got) < LEAST_LEFT
 

@@ -8,12 +8,12 @@ leave the density as it is, is seen at random values.
 """
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from numpyro.distributions import biject_to
 
@@ -24,7 +24,9 @@ from gibbsite.density.intervals import range_of_support
 from gibbsite.density.known_elements import known_numbers
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
+from gibbsite.ground.once import once
 from gibbsite.programs.jaxpr.compat import is_traced
+from gibbsite.programs.jaxpr.compiling import ByShape
 from gibbsite.programs.jaxpr.primitives import MAXIMA, of_kind
 
 _TOLERANCE = 1e-4
@@ -190,12 +192,16 @@ class Unchanged:
         possible = all(map(_has_values, sites.values()))
         rng = np.random.default_rng(0)
         self._states = [
-            {n: _anywhere(s, rng, end) for n, s in sites.items()}
+            _anywhere(density, rng, end)
             for end in (*[None] * _STATES, *(_ENDS if any(s.discrete for s in sites.values()) else ()))
             if possible
         ]
         self._states += [{n: np.asarray(state[n]) for n in sites} for state in drawn if possible]
-        self._here = [_Parts(density, state) for state in self._states]
+        self._computed = ByShape(partial(_computed, density))
+        self._here = [self._at(state) for state in self._states]
+
+    def _at(self, values: Mapping[str, Any]) -> "_Parts":
+        return _Parts(self._density, values, self._computed)
 
     def by(self, exchange: Exchange) -> bool:
         """Whether the model stays the same."""
@@ -215,7 +221,7 @@ class Unchanged:
         moved = [n for n in exchange.moves if n in density.sites]
         if any(density.bounds_of(n) or not _inside(density.sites[n], renamed[n]) for n in moved):
             return False
-        there = _Parts(density, renamed)
+        there = self._at(renamed)
         group = {n: f[0] for f in exchange.families for n in f}
         places = {n for n, a in exchange.axes.items() if a}
         late = []
@@ -239,16 +245,22 @@ class Unchanged:
         return all(
             _agree(a, b, False) and (n not in exchange.moves or np.unique(a).size < 2)  # masks, too
             for n, atoms in density.outputs["weights"].items()
-            for atom in atoms
-            for a, b in [(here.of(atom), there.of(atom))]
+            for i in range(len(atoms))
+            for a, b in [(here.weight(n, i), there.weight(n, i))]
         )
 
 
-class _Parts:
-    """Each site's part of the log density at some values."""
+def _computed(density: Density, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+    found = density.computed(latents, data)
+    return found["log_prob"], found["weights"]
 
-    def __init__(self, density: Density, values: Mapping[str, Any]):
-        self._density = density
+
+class _Parts:
+    """Each site's part of the log density at some values, as NumPy has it where it can; as `computed` makes
+    all of them else."""
+
+    def __init__(self, density: Density, values: Mapping[str, Any], computed: Callable[..., Any]):
+        self._density, self._by_jax = density, computed
         self._latents = {n: np.asarray(v, density.sites[n].dtype) for n, v in values.items()}
 
     @cached_property
@@ -256,19 +268,21 @@ class _Parts:
         return known_numbers(self._density, self._latents)
 
     @cached_property
-    def _evaluator(self) -> Any:
-        return self._density.evaluator(self._latents)
+    def _computed(self) -> Any:
+        return self._by_jax(self._latents, tuple(self._density.arguments.arrays))
 
     def known(self, name: str) -> np.ndarray | None:
         """What NumPy makes of it; None where it cannot."""
         return self._numbers.value(self._density.outputs["log_prob"][name])
 
     def value(self, name: str) -> np.ndarray:
-        return self.of(self._density.outputs["log_prob"][name])
+        found = self.known(name)
+        return np.asarray(self._computed[0][name] if found is None else found)
 
-    def of(self, atom: Any) -> np.ndarray:
-        found = self._numbers.value(atom)
-        return np.asarray(self._evaluator.full(atom) if found is None else found)
+    def weight(self, name: str, i: int) -> np.ndarray:
+        """The `i`-th mask or weight of a site."""
+        found = self._numbers.value(self._density.outputs["weights"][name][i])
+        return np.asarray(self._computed[1][name][i] if found is None else found)
 
 
 def _agree(here: Any, there: Any, summed: bool) -> bool:
@@ -284,12 +298,11 @@ def random_state(density: Density, seed: int = 0) -> dict[str, Any] | None:
     """Values of all latents in their supports; None where there is a site of which none is known."""
     if not all(_has_values(density.sites[n]) for n in density.latents):
         return None
-    rng = np.random.default_rng(seed)
-    return {n: _anywhere(density.sites[n], rng) for n in density.latents}
+    return _anywhere(density, np.random.default_rng(seed))
 
 
 def _inside(site: Site, value: np.ndarray) -> bool:
-    return site.support is None or bool(np.all(site.support(jnp.asarray(value))))
+    return site.support is None or bool(np.all(site.support(value)))
 
 
 def _has_values(site: Site) -> bool:
@@ -304,12 +317,25 @@ def _has_values(site: Site) -> bool:
         return False
 
 
-def _anywhere(site: Site, rng: np.random.Generator, end: int | None = None) -> Any:
-    """Random values; of discrete sites those at an end of what is tried, where it is given."""
-    if site.discrete:
-        low, high = range_of_support(site.support)
-        if end is not None:
-            return np.full(site.shape, int((max(low, 0), min(high, max(low, 0) + 5))[end]))
-        return rng.integers(int(max(low, 0)), int(min(high, max(low, 0) + 5)) + 1, site.shape)
-    through = biject_to(site.support)
-    return np.asarray(through(jnp.asarray(rng.uniform(-1, 1, through.inverse_shape(site.shape)), site.dtype)))
+def _anywhere(density: Density, rng: np.random.Generator, end: int | None = None) -> dict[str, Any]:
+    """Random values of all latents; of discrete sites those at an end of what is tried, where it is given."""
+    found, free = {}, {}
+    for n in density.latents:
+        site = density.sites[n]
+        if site.discrete:
+            low, high = range_of_support(site.support)
+            ends = int(max(low, 0)), int(min(high, max(low, 0) + 5))
+            found[n] = rng.integers(ends[0], ends[1] + 1, site.shape) if end is None else ends[end]
+            found[n] = np.broadcast_to(found[n], site.shape)
+        else:
+            shape = biject_to(site.support).inverse_shape(site.shape)
+            free[n] = rng.uniform(-1, 1, shape).astype(site.dtype)
+    found |= jax.tree.map(np.asarray, _constrained(density)(free)) if free else {}
+    return {n: found[n] for n in density.latents}
+
+
+@once
+def _constrained(density: Density) -> ByShape:
+    """Numbers without bounds, as values in the supports of sites: one program for all of them."""
+    supports = {n: density.sites[n].support for n in density.latents}
+    return ByShape(lambda free: {n: biject_to(supports[n])(v) for n, v in free.items()})

@@ -25,12 +25,15 @@ from gibbsite.density.model.bounds import bounds_inside, support_indicator
 from gibbsite.density.model.names import check_apart, checked_name
 from gibbsite.density.model.sites import Plate, Site
 from gibbsite.density.model.tails import held_in_tails
-from gibbsite.errors import DataError, GibbsiteError, ModelError
+from gibbsite.errors import DataError, GibbsiteError, ModelError, Question
 from gibbsite.explain.calls import check_numbers
 from gibbsite.explain.explained import explained, placed
 from gibbsite.explain.shapes import told_crossed, told_data_shapes, told_misfit
-from gibbsite.programs.jaxpr.compat import duplicated, tracing
+from gibbsite.ground.lazy_import import later
+from gibbsite.programs.jaxpr.compat import duplicated, tracing, wants_number
 from gibbsite.programs.jaxpr.source_line import calling_line
+
+asking = later("gibbsite.inputs.asks")
 
 TRACER_ERRORS = (
     jax.errors.ConcretizationTypeError,
@@ -39,6 +42,11 @@ TRACER_ERRORS = (
     jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
+
+
+def wants_value(error: BaseException) -> bool:
+    """Whether Python wanted the value of something traced: JAX tells of it in several ways."""
+    return isinstance(error, (*TRACER_ERRORS, Question)) or wants_number(error)
 
 
 class LooseParam(ModelError):
@@ -231,21 +239,31 @@ SEED = 1_937_203_541
 def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]) -> tuple[dict, dict]:
     """The NumPyro trace of the model at `values`, and the user's line per site.
 
-    Latent sites that are not in `values` get a feasible value.
+    Latent sites that are not in `values` get a feasible value. Where Python asks for the value of something
+    traced, that error is raised whether the model catches it or not: as if the rest had been meant.
     """
     lines = _Lines()
     model = handlers.substitute(
         handlers.seed(ScopedScans(_Checked(fn)), jax.random.key(SEED)), data=dict(values)
     )
     model = handlers.substitute(model, substitute_fn=feasible)
-    with handlers_alone, numpyro.validation_enabled(False), lines:
+    with (
+        handlers_alone,
+        numpyro.validation_enabled(False),
+        lines,
+        asking.asks_heard(fn, wants_value) as asks,
+    ):
         try:
             trace = handlers.trace(model).get_trace(*args, **kwargs)
+            if asks.error is not None:
+                raise asks.error
         except TRACER_ERRORS:
             raise
         except GibbsiteError as error:
             raise placed(error) from error.__cause__
         except Exception as error:
+            if asks.error is not None:
+                raise asks.error from None
             name = duplicated(error)
             better = (
                 explained(error, {"plates": lines.plates})

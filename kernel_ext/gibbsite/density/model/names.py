@@ -10,6 +10,8 @@ from gibbsite.ground.arguments import shown
 _MOST = 200
 _SCOPED = re.compile(r"[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*(?:/[\w.$ \[\],()-]*\w[\w.$ \[\],()-]*)*")
 
+_TRACED = re.compile(r"\b\w*Tracer\b")
+
 
 def printed(text: str, keep: str = "") -> str:
     """The text, with what cannot be printed (control characters, marks that turn the direction of writing)
@@ -32,6 +34,8 @@ def checked_name(name: str, what: str) -> str:
         why = "an empty name names nothing"
     elif name != name.strip():
         why = "it begins or ends with a space"
+    elif _TRACED.search(name):
+        why = "a draw's value is written into it, which is not known yet: write `{int(z)}` for `{z}`"
     elif any(not c.isprintable() for c in name):
         why = "it holds a line break, a tab or another character that cannot be printed"
     elif not name.strip("./\\"):

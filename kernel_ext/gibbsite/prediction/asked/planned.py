@@ -2,7 +2,7 @@
 new."""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -150,6 +150,7 @@ def planned(
     beside = () if prior or cut is not None or rest else company(origin, asked, outcomes, moved, draws)
     if cut is None:
         beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
+    beside += () if prior else tuple(_set_above(density, fixed, standing | recipe.series))
     beside += () if prior else unheard(origin, density, asked, outcomes, places, news, {*fixed, *given})
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, beside)
 
@@ -443,6 +444,17 @@ def _at_rest(density: Density, name: str) -> str:
         "it; ask for new groups or rows (a table, or arguments with the outcome None), or write what moves "
         f"as a term beside {name}"
     )
+
+
+def _set_above(density: Density, fixed: Collection[str], stays: Collection[str]) -> Iterator[str]:
+    """A sentence for each latent that is set, and enters the distribution of others that stay."""
+    for name in density.latents:
+        own = density.outputs["log_prob"]
+        children = [n for n in stays if n in own and name in density.maps.latents(own[n]) and n != name]
+        if name in fixed and children:
+            first, *more = (n for n in density.latents if n in children)
+            also = f" (so do {', '.join(more)})" if more else ""
+            yield f"{name} is set: {_at_rest(density, first)}{also}"
 
 
 def _filled(origin: Any, places: Places, density: Density) -> dict[str, tuple[np.ndarray, np.ndarray]]:

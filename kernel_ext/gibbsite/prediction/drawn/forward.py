@@ -11,8 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.contrib.control_flow.cond import cond_wrapper
 from numpyro.distributions import (
-    CategoricalLogits,
-    CategoricalProbs,
     ExpandedDistribution,
     Independent,
     MaskedDistribution,
@@ -27,6 +25,7 @@ from gibbsite.inputs.table import SET
 from gibbsite.modelling.in_part import known_part, missing_part, of_gaussian_vectors
 from gibbsite.prediction.drawn.asking import DATA, as_long_as, into_loop
 from gibbsite.prediction.drawn.joint import conditional_draw
+from gibbsite.prediction.drawn.means import mean_of
 
 
 @dataclass(frozen=True)
@@ -138,6 +137,9 @@ class Forward(Messenger):
                 "sampling and leave-one-out, not for predictions"
             ) from error
 
+    def _mean(self, name: str, fn: Any, value: Any) -> Any:
+        return mean_of(fn, jnp.shape(value), self._key(f"mean of {name}"))
+
     def _sampled(self, msg: dict[str, Any], name: Any) -> None:
         fn, recipe = drawn_here(msg["fn"]), self.recipe
         if is_factor(fn) or name is None:
@@ -156,8 +158,8 @@ class Forward(Messenger):
                     gone = recipe.partly[name]
                     law = missing_part(fn, jnp.where(there, held, 0.0), gone)
                     value = value.at[np.nonzero(gone)].set(law.sample(self._key(name)))
-                if name in recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
-                    self._means[name] = jnp.where(there, held, mean)
+                if name in recipe.expected:
+                    self._means[name] = jnp.where(there, held, self._mean(name, fn, value))
                 self._weigh(name, fn, value)
             msg["value"] = value
             return
@@ -182,8 +184,8 @@ class Forward(Messenger):
             msg["value"] = drawn
             return
         value = self._draw(name, fn, key, sample_shape)
-        if name in recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
-            self._means[name] = mean
+        if name in recipe.expected:
+            self._means[name] = self._mean(name, fn, value)
         if part is not None:
             value = jnp.where(part.known, part.picked(self.values[name]), value)
         if name in recipe.filled:
@@ -261,9 +263,9 @@ class Forward(Messenger):
             self._weigh(name, fn, value)
         elif name not in self.recipe.known | self.recipe.fixed:
             self._probabilities(name, fn, value)
-        if name in self.recipe.expected and (mean := _mean(fn, jnp.shape(value))) is not None:
-            held = jnp.broadcast_to(self.held[name], mean.shape) if given else jnp.nan
-            self.out[name] = jnp.where(jnp.isnan(held), mean, held)
+        if name in self.recipe.expected:
+            held = jnp.broadcast_to(self.held[name], jnp.shape(value)) if given else jnp.nan
+            self.out[name] = jnp.where(jnp.isnan(held), self._mean(name, fn, value), held)
 
 
 def go_on(msg: dict[str, Any], recipe: Recipe, prefix: str = "") -> None:
@@ -287,19 +289,6 @@ def of_elements(fn: Any) -> Any:
     while isinstance(fn, Independent | ExpandedDistribution):
         fn = fn.base_dist
     return None if fn.event_dim or isinstance(fn, MaskedDistribution) else fn
-
-
-def _mean(fn: Any, shape: tuple[int, ...]) -> Any:
-    """A distribution's mean, of the shape of what is drawn, that of categories over their codes; None where
-    it tells of none."""
-    base = base_distribution(fn)
-    if isinstance(base, CategoricalProbs | CategoricalLogits):
-        chances = jnp.asarray(base.probs)
-        return jnp.broadcast_to(chances @ jnp.arange(chances.shape[-1], dtype=float), shape)
-    try:
-        return jnp.broadcast_to(fn.mean, shape).astype(float)
-    except NotImplementedError:  # what NumPyro has no formula for: truncated, censored
-        return None
 
 
 def _of_no_numbers(fn: Any) -> Any:

@@ -469,6 +469,18 @@ class Engine:
                 self._programs["chosen"] = compiled(lowered, quickly=self._on_cpu)
         return self._programs["chosen"]
 
+    def gone_to(self, state: Any, source: np.ndarray) -> Any:
+        """The state with each chain at the place of that in `source` `[chain]`; what is random of a chain
+        stays its own."""
+
+        def there(a: Any) -> Any:
+            if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+                return a
+            # by NumPy, as JAX compiles a program for arrays of every shape
+            return np.asarray(a)[source] if self._mesh is None else a[source]
+
+        return self.placed(jax.tree.map(there, state), by_chain=True)
+
     @property
     def sites(self) -> tuple[str, ...]:
         """The kernel's latent sites. Only after `compile`."""

@@ -206,8 +206,7 @@ class Starting:
                 c = int(crowd[-1])
                 marked = np.arange(engine.chains) == c
                 source = np.where(marked, e, np.arange(engine.chains))
-                there = jax.tree.map(lambda a, s=source: _from(a, s), anew.state)
-                there = engine.placed(there, by_chain=True)
+                there = engine.gone_to(anew.state, source)
                 level = np.where(marked, anew.level[e], walked.level)
                 walked = _Walk(engine.chosen(marked, there, walked.state), level)
                 places = {n: in_marked(marked, one[n], v, np.where) for n, v in places.items()}
@@ -500,8 +499,3 @@ class _Walk:
         if not self._looked:
             self._bounds, self._looked = masses(engine, self.state), True
         return self._bounds
-
-
-def _from(a: Any, source: np.ndarray) -> Any:
-    """The rows of a state's array, but for random keys, which stay each chain's own."""
-    return a if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a[source]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.diagnostics.measures.snapshot import Notice
@@ -156,10 +155,15 @@ def found_again(engine: Engine, state: Any, steps: int, ahead: int) -> tuple[Any
         return state, ()
     values = engine.constrained(state)
     level = level_of(*engine.init(jax.random.key(0), values))
+    far = _far_below(level, engine.elements)
+    if not far.any():
+        return state, ()
+    latents = {n: density.sites[n] for n in density.latent_vars}
     # sites that no data see are not in the chains, and are not asked about
-    absent = {n: jnp.zeros((len(level), *density.sites[n].shape)) for n in density.latent_vars}
-    fit = np.asarray(jax.vmap(density.log_likelihood)({**absent, **values}), np.float64)
-    low, above = _below(level, fit, engine.elements)
+    absent = {n: np.zeros((len(level), *s.shape), s.dtype) for n, s in latents.items()}
+    values = {n: np.asarray(v) for n, v in values.items()}
+    fit = np.asarray(density.log_likelihoods({**absent, **values}), np.float64)
+    low, above = _below(far & _far_below(fit, engine.elements))
     if not low.any():
         return state, ()
     found = weightless(masses(engine, state, ahead), len(level))
@@ -175,20 +179,16 @@ def found_again(engine: Engine, state: Any, steps: int, ahead: int) -> tuple[Any
     source = np.arange(len(level))
     for m in moves:
         source[m.chain] = m.onto
-
-    def moved(a: Any) -> Any:
-        return a if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a[source]
-
-    return engine.placed(jax.tree.map(moved, state), by_chain=True), tuple(moves)
+    return engine.gone_to(state, source), tuple(moves)
 
 
-def _below(level: np.ndarray, fit: np.ndarray, elements: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which chains lie far below others, and for each of them one that does not and lies far above it."""
-    rows = [
-        far_below(level, a, elements) & far_below(fit, b, elements) & np.isfinite(a + b)
-        for a, b in zip(level, fit, strict=True)
-    ]
-    below = np.stack(rows)  # [by which, which]
+def _far_below(level: np.ndarray, elements: int) -> np.ndarray:
+    """Which chains lie far below which `[by which, which]`."""
+    return np.stack([far_below(level, one, elements) & np.isfinite(one) for one in level])
+
+
+def _below(below: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which chains are below others, and for each of them one that is not and that it is below."""
     lost = np.any(below, axis=0)
     others = [np.flatnonzero(row) for row in (below & ~lost[:, None]).T]
     return lost, np.array([found[i % len(found)] if len(found) else 0 for i, found in enumerate(others)])
