@@ -132,7 +132,7 @@ def comparable(array: Any, other: Any, how: str) -> Any:
                 f"{held[1]} holds many values, of which `in` asks as if they were one: compare with each, "
                 f"`({held[1]} == {other!r}) | …`"
             ).at(None, "index-of-another-type")
-        return _of_column(other, how, *held[1:])
+        return other if isinstance(other, _NUMBERS) and _of_jax() else _of_column(other, how, *held[1:])
     dated = isinstance(other, _DATES)
     if not (dated or isinstance(other, str) or _texts(other)) or _of_libraries():
         return other
@@ -147,6 +147,14 @@ def comparable(array: Any, other: Any, how: str) -> Any:
 def _texts(other: Any) -> bool:
     some = isinstance(other, list | tuple | set) and bool(other) and all(isinstance(o, str) for o in other)
     return some or (isinstance(other, np.ndarray) and other.dtype.kind in "USM")
+
+
+def _of_jax() -> bool:
+    """Whether JAX asks by itself, as it compares indices with 0."""
+    frame = sys._getframe(2)
+    while frame is not None and (_root(frame) == "gibbsite" or frame.f_code.co_name == "op"):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None and _root(frame) == "jax"
 
 
 def _of_libraries() -> bool:
@@ -183,7 +191,7 @@ def _of_column(other: Any, how: str, name: str, labels: Sequence[str], unit: str
         own = isinstance(other, _DATES) or (text in labels and labels.index(text) != other)
         code = other in range(len(labels)) and (not other or how in ("eq", "ne"))
         if not own and (code or not other_numbers(labels)):
-            return other  # a code, or the 0 that JAX compares indices with
+            return other  # a code
         raise DataError(
             f"{name} holds categories ({_some(labels)}), of which the model gets the codes 0, 1, …, and is "
             f"compared with {text}: {_as_text(how, text, labels)}numbers have to be numbers in the table, as "

@@ -16,6 +16,7 @@ from gibbsite.errors import DataError, ModelError, ResourceError
 from gibbsite.ground import arguments as sensible
 from gibbsite.prediction.across import across
 from gibbsite.prediction.asked.arguments import Asked, leaves_of, outcomes_of
+from gibbsite.prediction.asked.looped import check_decided
 from gibbsite.prediction.asked.new_data import asked_of
 from gibbsite.prediction.asked.planned import Planned, planned
 from gibbsite.prediction.asked.set_sites import Held, held_of
@@ -97,6 +98,7 @@ def _of_structures(
         own = part.model
         asked, held = held_of(own, asked_of(own, table, arguments), do, given)
         plan = planned(own, asked, prior=False, fixed=held.fixed, given=held.given)
+        check_decided(part.decided, plan.rows if pairs is not None else ())
         leading = next(iter(part.draws.values())).shape[:2]
         flat = {n: v[0] for n, v in part.draws.items()}
         return _result(own, asked, held, plan, flat, leading, leading[1], seed, pairs)

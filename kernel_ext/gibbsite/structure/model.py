@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # most models change nothing: what these need is loaded for those that do
 moving, starting = later("gibbsite.structure.moving"), later("gibbsite.sampling.start")
 union, ways = later("gibbsite.structure.union"), later("gibbsite.structure.ways")
+unrepeatable = later("gibbsite.validation.unrepeatable")
 
 _SHOWN = 3
 """Structures that are looked at where there may be any number: for pictures and lists."""
@@ -81,13 +82,15 @@ class Changing:
         be made of it either."""
         self.analysis = bound(fn, args, kwargs, name)
         self._source, self.posterior, self.execution = source, object(), Unprepared(self._of_one)
+        before = unrepeatable.random_state()
         try:
             asking = with_columns(fn, self.analysis.known, as_columns)
             self.structured: Structured = moving.Structured(
                 asking, self.args, self.kwargs, self._static, self.name
             )
             self.structured.carried, self.structured.origin = self._carried, self
-            self.structured.straight(self.structured.ways.drawn(np.random.default_rng(0)))
+            first = self.structured.ways.drawn(np.random.default_rng(0))
+            self.structured.straight(first)
         except GibbsiteError as problem:
             # what is misspelt there is misspelt, whatever the structure is
             if problem.entry == "missing-values":
@@ -101,13 +104,16 @@ class Changing:
                 raise
             raise refused from problem
 
+        fn = self.structured.ways.model(first)
+        self._random = tuple(unrepeatable.other_each_time(before, fn, self.args, dict(self.kwargs)))
+
     @property
     def notes(self) -> tuple[str, ...]:
-        """With what the structure changes."""
+        """With what the structure changes, and what a model with one structure would be told."""
         asked, count = ", ".join(self.structured.decisions), self.structured.all
         many = f"{len(count)} structures" if count is not None else "structures are found as chains go"
         arrays = "; where one formula has both, `jnp.where(condition, a, b)` or `jnp.maximum` keeps one model"
-        return (f"its structure changes with {asked}: {many}{arrays if '?' in asked else ''}",)
+        return (f"its structure changes with {asked}: {many}{arrays if '?' in asked else ''}", *self._random)
 
     def structure(self, values: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """The ordinary model of one structure, in which what Python asks for has these values:

@@ -127,11 +127,15 @@ def judged_in_all(
     return out | {n: v for n, v in symmetric.items() if np.ptp(v) > _SAME * np.abs(v).max()}
 
 
+_ANY = ((0.0, 0.0), (-1e30, -1e30), (1e30, 1e30), (-1e30, 1e30), (1e30, -1e30))
+"""Numbers that two sites could be."""
+
+
 @dataclass(frozen=True)
 class InStructures:
     """An expression that is computed in every draw from the elements which its structure has: `sum(a)` is of
-    those that are there. NaN, or false, in draws of structures that lack what it reads. `draws` hold the
-    number of each draw's structure under `index`; `entries` tells what is known."""
+    those that are there. NaN in draws of structures that lack what it reads, as far as that decides. `draws`
+    hold the number of each draw's structure under `index`; `entries` tells what is known."""
 
     whole: Expression
     index: str
@@ -158,7 +162,7 @@ class InStructures:
         index, entries = draws[self.index], self.entries()
         blank = {n: np.zeros((1, 1, *np.shape(draws[n])[2:])) for n in self.whole.sites}
         truth = self.whole.of(blank).dtype == bool
-        out = np.full((*index.shape, *self.shape), False if truth else np.nan)
+        out = np.full((*index.shape, *self.shape), np.nan)
         for i in np.unique(index):
             there, known = index == i, entries[i]
             own = {}
@@ -166,10 +170,24 @@ class InStructures:
                 array = np.asarray(draws[name])[there][None]
                 own[name] = array[(slice(None), slice(None), *map(slice, known.extent(name, array)))]
             try:
-                value = self.whole.within(own)
+                value = self._known(own, known)
             except ExpressionError:  # shapes that go together in larger structures alone
                 continue
-            place = np.full((int(there.sum()), *self.shape), False if truth else np.nan)
+            place = np.full((int(there.sum()), *self.shape), np.nan)
             place[(slice(None), *map(slice, value.shape[2:]))] = value[0]
             out[there] = place
-        return out
+        return out.astype(bool) if truth and not np.isnan(out).any() else out
+
+    def _known(self, own: Mapping[str, np.ndarray], known: Entry) -> np.ndarray:
+        """Its value; NaN where that hangs upon a site that the structure lacks: nothing compares with what is
+        not there."""
+        value = self.whole.within(own)
+        absent = [n for n in own if n not in known.shapes and n not in dict(known.way)]
+        if not absent:
+            return value
+        tries = [
+            self.whole.within({**own, **{n: np.full_like(own[n], v[j % 2]) for j, n in enumerate(absent)}})
+            for v in _ANY
+        ]
+        same = np.all([t == tries[0] for t in tries], axis=0)
+        return np.where(same, tries[0] if value.dtype == bool else value, np.nan)

@@ -12,10 +12,11 @@ from typing import Any
 import jax
 import numpy as np
 from numpyro import handlers
+from numpyro.distributions import Distribution, ImproperUniform
 from numpyro.primitives import Messenger
 
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.collect import base_distribution
+from gibbsite.density.model.collect import base_distribution, feasible
 from gibbsite.errors import ModelError
 from gibbsite.structure.asking import Asked, Undecided, decided, decided_by, first_asked, shapes_of
 
@@ -68,6 +69,18 @@ class _Until(Messenger):
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] == "sample" and msg["name"] == self.site:
             raise _Reached(msg["fn"])
+
+
+def _somewhere(fn: Any) -> Any:
+    """`fn`, with some value of what cannot be drawn, since its prior is improper."""
+
+    def value(msg: dict[str, Any]) -> Any:
+        flat = isinstance(msg["fn"], Distribution) and isinstance(
+            base_distribution(msg["fn"]), ImproperUniform
+        )
+        return feasible(msg) if flat else None
+
+    return handlers.substitute(fn, substitute_fn=value)
 
 
 class Ways:
@@ -166,7 +179,7 @@ class Ways:
         run = _Until(decided(self.fn, self.values(before)), node.site)
         with handlers_alone:
             try:
-                handlers.seed(run, jax.random.key(0))(*self.args, **self.kwargs)
+                handlers.seed(_somewhere(run), jax.random.key(0))(*self.args, **self.kwargs)
             except _Reached as found:
                 return base_distribution(found.fn)
         raise ModelError(

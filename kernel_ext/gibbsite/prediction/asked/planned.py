@@ -2,7 +2,7 @@
 new."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +30,11 @@ from gibbsite.prediction.asked.arguments import (
     with_leaf,
 )
 from gibbsite.prediction.asked.groups import argument_of
+from gibbsite.prediction.asked.looped import of_other_rows
 from gibbsite.prediction.asked.places import Places, Rows, grown_plates, rows_of
 from gibbsite.prediction.asked.resting import read_whole, resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company
+from gibbsite.prediction.asked.together import alone_and_among, counted_by_python
 from gibbsite.prediction.asked.unheard import unheard
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
@@ -124,7 +126,8 @@ def planned(
     if negative := [told for told in negative_notes(density) if told not in negative_notes(origin.density)]:
         raise DataError(negative[0])
     places = Places(origin, density, asked.labels, rows)
-    recipe, news = _recipe(origin, density, places, data, prior, frozenset(fixed), frozenset(given))
+    others = of_other_rows(origin.density, current(origin.density).data, () if prior else rows)
+    recipe, news = _recipe(origin, density, places, data, prior, frozenset(fixed), frozenset(given), others)
     standing = recipe.known | {n for n, part in recipe.parts.items() if part.known.any()} - recipe.series
     rest = {} if prior else resting(origin, density, asked, standing)
     for name in [n for n in rest if n.removesuffix("_missing") in origin.analysis.imputed]:
@@ -150,6 +153,8 @@ def planned(
     beside = () if prior or cut is not None or rest else company(origin, asked, outcomes, moved, draws)
     if cut is None:
         beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
+    if cut is None and not prior and not beside:
+        beside = _counted_anew(origin, asked, density, values, rows, outcomes, stood_in, sizes, data)
     beside += () if prior else tuple(_set_above(density, fixed, standing | recipe.series))
     beside += () if prior else unheard(origin, density, asked, outcomes, places, news, {*fixed, *given})
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, beside)
@@ -382,8 +387,10 @@ def _recipe(
     prior: bool,
     fixed: frozenset[str],
     given: frozenset[str],
+    others: Collection[str],
 ) -> tuple[Recipe, dict[str, tuple[int, int, str]]]:
-    """Per latent site, what stands and what is drawn. Raises `ModelError` where new elements cannot be."""
+    """Per latent site, what stands and what is drawn; those of `others` are of other rows than the run's.
+    Raises `ModelError` where new elements cannot be."""
     known, parts, series = set(), {}, set()
     news: dict[str, tuple[int, int, str]] = {}
     weighted = set(weighted_latents(density)) - _halves(density)
@@ -391,8 +398,9 @@ def _recipe(
         site = density.sites[name]
         if name in data or name in fixed or name in given:
             continue
-        axes = None if prior else places.of(name)
-        before = None if prior else origin.sites.get(name)
+        anew = prior or name in others
+        axes = None if anew else places.of(name)
+        before = None if anew else origin.sites.get(name)
         stands = axes is not None and before is not None and before.role != "deterministic"
         if stands and axes is not None and before is not None:
             kept = Part(axes).known
@@ -443,6 +451,47 @@ def _at_rest(density: Density, name: str) -> str:
         f"{name}, drawn from {_text(density, name)}, stays as the run drew it, and no effect goes through "
         "it; ask for new groups or rows (a table, or arguments with the outcome None), or write what moves "
         f"as a term beside {name}"
+    )
+
+
+def _counted_anew(
+    origin: Any,
+    asked: Asked,
+    density: Density,
+    values: Mapping[str, Any],
+    rows: Sequence[Rows],
+    outcomes: Mapping[str, str],
+    stood_in: set[str],
+    sizes: Mapping[str, int],
+    data: frozenset[str],
+) -> tuple[str, ...]:
+    """A sentence for new rows of which the model makes something else among its own than by themselves, since
+    Python counts what a column holds. Raises `DataError` where it makes fewer elements of a latent: the first
+    of the values that are there would have the first one's."""
+    counted = counted_by_python(origin, sorted(asked.new - outcomes.keys()))
+    split = next((r for r in rows if r.same < min(r.before, r.now)), None)
+    if not counted or split is None:
+        return ()
+    longer = _put_in_front(origin, values, split, outcomes, stood_in)
+    try:
+        among = _density(origin, asked, longer, sizes, data, True)
+    except (GibbsiteError, ValueError, TypeError, IndexError):
+        return ()
+    if not alone_and_among(density, among, split.before, split.now, data):
+        return ()
+    reads = f"Python reads {', '.join(counted)} within the model (np.unique, dummies, a largest value)"
+    lengths = {r.before for r in rows}
+    for name in origin.density.latents:
+        before, now = (d.sites[name].shape if name in d.sites else () for d in (origin.density, density))
+        if any(n < b and b not in lengths for b, n in zip(before, now, strict=False)):
+            raise DataError(
+                f"{name!r} has {max(now)} elements with these data and had {max(before)}: {reads}, and "
+                "numbers the values of other data anew. Number them before the model, in a column of their "
+                "own, or index by the column itself"
+            )
+    return (
+        f"what the model makes of these rows is another than among its own: {reads}, and counts other data "
+        "anew; compute such numbers before the model, as columns of their own",
     )
 
 

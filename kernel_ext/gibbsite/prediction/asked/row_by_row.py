@@ -24,6 +24,7 @@ from gibbsite.prediction.asked.arguments import (
     places_of,
     with_leaf,
 )
+from gibbsite.prediction.asked.together import check_set
 
 _MOST = 12
 """Columns that are looked at, each by one evaluation of the parameters of data."""
@@ -45,7 +46,7 @@ def company(
 ) -> tuple[str, ...]:
     """What to know of new data whose rows do not stand for themselves, a sentence each; `moved` says that the
     model's own rows are not the first of them, in their order. Raises `DataError` where a column is set for
-    all rows of the model's own data that a number of all of them is taken off."""
+    all rows of the model's own data that others hang upon."""
     before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
     other = {n for n, v in now.items() if n in before and not _same(before[n], v)}
     if not other:
@@ -57,6 +58,7 @@ def company(
             f"{', '.join(fixed)} cannot be set: the model subtracts or divides by a number of all rows (a "
             f"mean, a standard deviation), which is set with them; {_INSTEAD}"
         )
+    check_set(origin, sorted(other - asked.new))
     found = []
     if by_all := [n for n in pooled if whole[n]]:
         found.append(
@@ -75,8 +77,8 @@ def company(
     if not found and moved and depends_on_others(origin, draws):
         found.append(
             "what the model makes of a row depends on its place or on the rows beside it (jnp.arange, a lag, "
-            "codes that it numbers itself), and those are others in the new table: have such numbers as "
-            "columns, computed before the model"
+            "a mean, codes that it numbers itself), and those are others in the new table: have such numbers "
+            "as columns, computed before the model"
         )
     return tuple(found)
 

@@ -1,19 +1,27 @@
 """`do=` and `given=`: what is set, as arguments of the model or as values of its sites."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from gibbsite.density import Density
 from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import current
-from gibbsite.density.known_elements import sources
+from gibbsite.density.known_elements import observed_values, sources
 from gibbsite.errors import DataError, ModelError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import by_name, shown
 from gibbsite.inputs.table import Table
 from gibbsite.inputs.tables import in_order_of
-from gibbsite.prediction.asked.arguments import Asked, leaves_of, outcomes_of, places_of, with_leaf
+from gibbsite.prediction.asked.arguments import (
+    Asked,
+    bound_arguments,
+    leaves_of,
+    outcomes_of,
+    places_of,
+    with_leaf,
+)
 from gibbsite.prediction.asked.new_data import check_infinite, in_days, of_numbers
 
 
@@ -41,7 +49,8 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
     for verb, asks in (("do", by_name("do", do)), ("given", by_name("given", given))):
         for name, value in asks.items():
             value = in_order_of(value, asked.labels, asked.source)
-            told = f"{np.size(value)} values" if np.ndim(value) and np.size(value) > 1 else shown(value)
+            one = value.item() if isinstance(value, np.generic) else value
+            told = f"{np.size(value)} values" if np.ndim(value) and np.size(value) > 1 else shown(one)
             words.append(f"{name} {'set to' if verb == 'do' else 'given as'} {told}")
             sites = origin.density.groups.get(name, (name,) if name in origin.sites else ())
             leaves = _leaves(origin, asked, name)
@@ -50,6 +59,7 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
                     f"{verb}: {name!r} is a site and an argument that the site does not observe; give the "
                     f"argument by name, predict({name}=…), or rename one of them"
                 )
+            _check_as_it_is(origin, verb, name, sites, leaves, outcomes)
             if not sites and not leaves:
                 raise UnknownNameError("site, argument or column", name, _known(origin, asked))
             column = leaves[0] if len(leaves) == 1 else None
@@ -76,6 +86,38 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
                 "leaves the rest"
             )
     return asked, Held(values, frozenset(sets["do"]), frozenset(sets["given"]), tuple(words))
+
+
+def _check_as_it_is(
+    origin: Any,
+    verb: str,
+    name: str,
+    sites: Sequence[str],
+    leaves: Sequence[str],
+    outcomes: Mapping[str, str],
+) -> None:
+    """Refuse the name of a column of which a site observes a function, as its logarithm or a stack of
+    several: values of the one are none of the other."""
+    density, own = origin.density, leaves_of(origin, bound_arguments(origin))
+    for leaf in leaves:
+        for site in current(density).data:
+            behind = sources(density, [density.outputs["observed"][site]])
+            made = any(density.data_names.get(v) == leaf for v in behind)
+            if not made or (outcomes.get(leaf) == site and _observed_as_it_is(density, site, own.get(leaf))):
+                continue
+            told = f"{verb}: {site!r} observes a function of {leaf!r}, and not its values"
+            if site in sites:
+                raise ModelError(f"{told}: call one of them otherwise, so that it is clear which is meant")
+            raise ModelError(f"{told}: give the site's own, {verb}={{{site!r}: …}}")
+
+
+def _observed_as_it_is(density: Density, site: str, column: Any) -> bool:
+    column, seen = np.asarray(column), observed_values(density).get(site)
+    if column.dtype.kind not in "biuf" or seen is None or np.shape(seen) != column.shape:
+        return True
+    numbers = column.astype(float)
+    there = ~np.isnan(numbers)
+    return np.allclose(np.asarray(seen, float)[there], numbers[there], rtol=1e-5, atol=1e-30)
 
 
 def _leaves(origin: Any, asked: Asked, name: str) -> list[str]:

@@ -83,19 +83,19 @@ def duplicated(error: BaseException) -> str | None:
     return found.group(1) if found and isinstance(error, AssertionError) else None
 
 
-_REPEATED = re.compile(
+_COUNTED = re.compile(
     r"for \*: '(list|tuple|str)' and '\w*Tracer'|for \*: '\w*Tracer' and '(list|tuple|str)'"
-    r"|multiply sequence by non-int of type '\w*Tracer'"
+    r"|multiply sequence by non-int of type '\w*Tracer'|single integer, got '\w*Tracer"
 )
 
 
 def wants_number(error: BaseException) -> bool:
     """Whether JAX was given something traced where a number has to stand, and tells so by no error of a kind
-    of its own: a slice, a shape, or how often a list is repeated."""
+    of its own: a slice, a shape, NumPy's too, or how often a list is repeated."""
     slices = isinstance(error, IndexError) and "Slice entries must be static" in str(error)
     if slices or not isinstance(error, TypeError):
         return slices
-    return "concrete values" in str(error) or _REPEATED.search(str(error)) is not None
+    return "concrete values" in str(error) or _COUNTED.search(str(error)) is not None
 
 
 def is_no_array(error: BaseException) -> bool:

@@ -305,11 +305,22 @@ class _Check(_Visitor):
         """A side of a comparison; what is no site is the name of a value there: `kind == "rural"`."""
         label = getattr(node, "id", None) or getattr(node, "value", None)
         label = self.names.get(label, label) if isinstance(label, str) else None
+        if called and (own := numbers_of(called)) is not None and (number := _number(node)) is not None:
+            return ast.copy_location(ast.Constant(self.code(number, own, called, node)), node)
         if not called or label is None or label in self.sites:
             return self.visit(node)
         if label not in called:
             self.unknown(label, "value", list(called), node)
         return ast.copy_location(ast.Constant(list(called).index(label)), node)
+
+    def code(self, number: float, own: Sequence[float], called: Sequence[str], node: ast.AST) -> float:
+        """Where a number stands among values that are called by numbers, between two codes where it is none
+        of them."""
+        if number in own:
+            return float(own.index(number))
+        if list(own) != sorted(own):
+            self.unknown(f"{number:g}", "value", list(called), node)
+        return sum(n < number for n in own) - 0.5
 
     def IfExp(self, node: ast.IfExp) -> ast.AST:
         node.test, node.body, node.orelse = map(self.visit, (node.test, node.body, node.orelse))
@@ -364,6 +375,11 @@ class _Check(_Visitor):
                 self.unknown(label, f"element of {name}", known, node)
             return known.index(label)
         at = self.number(node)
+        if labels is not None and (own := numbers_of(labels)) is not None:
+            if at in own:  # as summaries and tables call it
+                return own.index(at)
+            if at >= 0:
+                self.unknown(str(at), f"element of {name}", list(labels), node)
         if not -size <= at < size:
             self.fail(f"{name} has {size} elements along axis {axis}; its indices are 0 to {size - 1}", node)
         return at
@@ -376,6 +392,23 @@ class _Check(_Visitor):
         if not isinstance(node, ast.Constant) or type(value) is not int:
             self.fail("an index is a whole number, a label in quotes, or a slice", node)
         return sign * value  # type: ignore[operator, return-value]
+
+
+def numbers_of(labels: Sequence[str]) -> list[float] | None:
+    """What elements or values are called, where that is by numbers other than their places."""
+    try:
+        own = [float(t) for t in labels]
+    except ValueError:
+        return None
+    return own if own != list(range(len(own))) else None
+
+
+def _number(node: ast.AST) -> float | None:
+    sign = 1
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        sign, node = -1, node.operand
+    value = getattr(node, "value", None)
+    return sign * float(value) if isinstance(node, ast.Constant) and type(value) in (int, float) else None
 
 
 class _Evaluate(_Visitor):

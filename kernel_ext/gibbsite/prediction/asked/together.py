@@ -1,0 +1,145 @@
+"""Rows whose parameters hang upon what the other rows hold: refused of a column that is set for all of them,
+told of new rows, which stand among others than the model's own.
+
+A column may be counted within the model: its mean taken off, dummies made of its values, the largest of them
+compared with. Set for all rows, all of that is another as well, and an effect comes out as none.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from gibbsite.density import Density
+from gibbsite.density.build import build_density
+from gibbsite.density.current import current
+from gibbsite.density.hierarchy.exchangeability import random_state
+from gibbsite.errors import DataError, GibbsiteError
+from gibbsite.prediction.asked.arguments import bound_arguments, call_of, leaves_of, places_of, with_leaf
+from gibbsite.programs.jaxpr.compiling import once
+
+_LEAST, MOST_ROWS = 8, 100_000
+_SHARE = 4
+"""The share of rows that stand among others: few, so that medians stay, and enough for lags."""
+_FAILS = (GibbsiteError, ValueError, TypeError, IndexError, KeyError)
+Parameters = dict[tuple[str, str], np.ndarray]
+
+
+def check_set(origin: Any, columns: Collection[str]) -> None:
+    """Refuse columns that are set for all rows where what the model makes of a row that is set hangs upon
+    how many others are. Raises `DataError`."""
+    for name in columns:
+        key = ("set together", name)
+        if key not in origin.density.cache:
+            origin.density.cache[key] = _hangs(origin, name)
+        if origin.density.cache[key]:
+            raise DataError(
+                f"{name} cannot be set: what the model makes of a row depends on what other rows hold of it "
+                "(a mean, a count, dummies, its largest value), which is set with them; compute such numbers "
+                "before the model, as columns of their own"
+            )
+
+
+def counted_by_python(origin: Any, columns: Collection[str]) -> list[str]:
+    """Those of the columns whose numbers Python took when the model was traced."""
+    leaves = leaves_of(origin, bound_arguments(origin))
+    names = origin.density.arguments.names
+    return [n for n in columns if n not in names and n in leaves and _is_column(leaves[n])]
+
+
+def alone_and_among(alone: Density, among: Density, before: int, now: int, data: Collection[str]) -> bool:
+    """Whether new rows of `data`, the last `now` after `before`, have other parameters among the model's own
+    than by themselves."""
+    state = random_state(among)
+    if state is None:
+        return False
+    try:
+        sites = [n for n in data if not alone.sites[n].in_scan]
+        few = _parameters(alone, sites, _fitted(alone, state, (now, before + now)))
+        all_ = _parameters(among, sites, state)
+    except _FAILS:
+        return False
+    pairs = [(v, all_[k][-now:]) for k, v in few.items() if k in all_ and len(v) == now]
+    return any(a.shape != b.shape or not _close(a, b).all() for a, b in pairs)
+
+
+def _is_column(value: Any) -> bool:
+    value = np.asarray(value)
+    return value.ndim == 1 and value.dtype.kind in "biuf" and _LEAST <= len(value) <= MOST_ROWS
+
+
+def _hangs(origin: Any, name: str) -> bool:
+    density, bound = origin.density, bound_arguments(origin)
+    column, places = np.asarray(leaves_of(origin, bound)[name]), places_of(origin, bound)
+    state = random_state(density) if _is_column(column) else None
+    if state is None:
+        return False
+    sites = _data_of(density)
+
+    def at(rows: Any, to: Any) -> Parameters:
+        moved = column.copy()
+        moved[rows] = to
+        args, kwargs = call_of(origin, with_leaf(bound, places, name, moved))
+        other = build_density(origin.fn, args, kwargs)
+        return _parameters(other, sites, _fitted(other, state))
+
+    before = _parameters(density, sites, state)
+    middle, half = len(column) // 2, max(1, len(column) // _SHARE // 2)
+    values = column[np.isfinite(column.astype(float))]
+    for to in {values.min(), values.max()} if len(values) else ():
+        elsewhere = np.flatnonzero(column != to)
+        if not len(elsewhere):
+            continue
+        row = int(elsewhere[np.argmin(np.abs(elsewhere - middle))])
+        try:
+            one, some = at(row, to), at(slice(max(0, row - half), row + half + 1), to)
+            whole = at(slice(None), to)
+        except _FAILS:  # what cannot be had so is refused, or not, where it is asked for
+            continue
+        for key, own in before.items():
+            here, few, all_ = (found.get(key, np.zeros(0)) for found in (one, some, whole))
+            if not own.shape == here.shape == few.shape == all_.shape:
+                return True
+            moves = ~_close(own, here).reshape(len(own), -1).all(axis=1)
+            if len(own) == len(column):
+                moves[row] = True
+            if not _close(few[moves], all_[moves]).all():
+                return True
+    return False
+
+
+def _data_of(density: Density) -> list[str]:
+    return [n for n in current(density).data if n in density.sites and not density.sites[n].in_scan]
+
+
+def _fitted(
+    density: Density, state: Mapping[str, Any], rows: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """Values of another model of the same sites for this one: the first elements, as predictions have them,
+    and of a latent with an element for each of the `rows`, here and there, the last. Raises `ValueError`
+    where there are not as many."""
+    out = {}
+    for n in density.latents:
+        value, shape = np.asarray(state[n]), density.sites[n].shape
+        for axis, size in enumerate(shape):
+            last = (size, value.shape[axis]) == rows
+            value = np.take(value, range(-size, 0) if last else range(size), axis)
+        out[n] = value.reshape(shape)
+    return out
+
+
+def _parameters(density: Density, sites: Collection[str], state: Mapping[str, Any]) -> Parameters:
+    """What the parameters of data are for every row, by site and name."""
+    atoms = {(n, p): a for n in sites for p, a in density.outputs["parameters"].get(n, {}).items()}
+    lengths = {n: density.sites[n].shape[:1] for n in sites}
+
+    def values(latents: Any, *data: Any) -> list[Any]:
+        ev = density.evaluator(latents, data)
+        return [ev.full(a) for a in atoms.values()]
+
+    found = zip(atoms, map(np.asarray, once(values, dict(state), *density.arguments.arrays)), strict=True)
+    return {k: v for k, v in found if v.ndim and v.shape[:1] == lengths[k[0]] and v.dtype.kind in "biuf"}
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.isclose(a.astype(float), b.astype(float), rtol=1e-4, atol=1e-6, equal_nan=True)

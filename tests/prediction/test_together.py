@@ -1,0 +1,144 @@
+"""What a model makes of a row may hang upon what other rows hold of a column: set for all rows, or in a table
+of a few new ones, it is another. Untold, an effect came out as none, and a row had another category."""
+
+import gibbsite as gb
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from gibbsite.errors import DataError, ModelError
+
+RNG = np.random.default_rng(0)
+CODES = RNG.integers(0, 4, 60)
+FRAME = pd.DataFrame({"k": CODES, "b": CODES > 1, "age": RNG.integers(20, 70, 60), "x": RNG.normal(size=60)})
+FRAME["y"] = 0.1 * FRAME.age + 2.0 * FRAME.b + RNG.normal(0, 0.2, 60)
+
+
+def dummies(column):
+    return pd.get_dummies(np.asarray(column)).to_numpy().astype(float)
+
+
+def codes(column):
+    return np.eye(len(np.unique(column)))[np.unique(column, return_inverse=True)[1]]
+
+
+TOGETHER = {
+    "dummies of whole numbers": ("k", lambda t: dummies(t.k)),
+    "dummies of truth values": ("b", lambda t: dummies(t.b)),
+    "codes": ("k", lambda t: codes(t.k)),
+    "a centred whole number": ("age", lambda t: (t.age - t.age.mean())[:, None]),
+    "a centred truth value": ("b", lambda t: (t.b - t.b.mean())[:, None]),
+    "above the median": ("x", lambda t: (t.x > jnp.median(t.x))[:, None] * 1.0),
+    "the largest": ("k", lambda t: (t.k == t.k.max())[:, None] * 1.0),
+    "any": ("b", lambda t: t.x[:, None] * jnp.any(t.b)),
+    "counts": ("k", lambda t: jnp.bincount(t.k, length=4)[t.k][:, None] / 10.0),
+}
+APART = {
+    "a column": ("x", lambda t: t.x[:, None]),
+    "a truth value": ("b", lambda t: t.b[:, None] * 1.0),
+    "an index": ("k", lambda t: jnp.array([0.0, 1.0, -1.0, 2.0])[t.k][:, None]),
+    "a lag": ("x", lambda t: jnp.concatenate([jnp.zeros(1), t.x[:-1]])[:, None]),
+    "a threshold": ("age", lambda t: (t.age > 40)[:, None] * 1.0),
+    "as many as the largest": ("k", lambda t: jnp.eye(4)[t.k]),
+}
+
+
+def ran(of, chains=1):
+    def model(t):
+        design = of(t)
+        w = numpyro.sample("w", dist.Normal(0, 3).expand([design.shape[1]]).to_event(1))
+        with numpyro.plate("rows", len(t)):
+            numpyro.sample("y", dist.Normal(5.0 + design @ w, 1.0), obs=t.y)
+
+    return gb.model(model, FRAME).sample(draws=50, warmup=100, chains=chains, seed=1)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_column_that_others_hang_upon_cannot_be_set(name):
+    column, of = TOGETHER[name]
+    run = ran(of)
+    values = [bool(v) for v in (0, 1)] if column == "b" else [FRAME[column].min(), FRAME[column].max()]
+    for ask in (lambda: run.predict(do={column: values[1]}), lambda: run.effects(column, values).draws):
+        with pytest.raises(DataError, match=rf"t\['{column}'\] cannot be set"):
+            ask()
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", APART)
+def test_a_column_of_rows_that_stand_for_themselves_can_be(name):
+    column, of = APART[name]
+    run = ran(of)
+    one, other = (run.predict(do={column: FRAME[column].iloc[i]}).expected["y"] for i in (0, 1))
+    w = np.asarray(run.draws["w"])
+    for expected, i in ((one, 0), (other, 1)):
+        moved = FRAME.assign(**{column: FRAME[column].iloc[i]})
+        design = np.asarray(of(gb.inputs.table.Table({n: jnp.asarray(v) for n, v in moved.items()})))
+        np.testing.assert_allclose(expected[0], 5.0 + w[0] @ design.T, rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dummies of whole numbers", "dummies of truth values", "codes"])
+def test_new_rows_of_which_python_makes_fewer_columns_are_refused(name):
+    run = ran(TOGETHER[name][1])
+    with pytest.raises(DataError, match=r"'w' has .* elements with these data and had"):
+        run.predict(pd.DataFrame({"k": [3, 3], "b": [True, True]}))
+
+
+def test_new_rows_that_index_by_their_codes_are_not():
+    def model(t):
+        with numpyro.plate("groups", int(np.asarray(t.k).max()) + 1):
+            u = numpyro.sample("u", dist.Normal(0, 3))
+        numpyro.sample("y", dist.Normal(u[t.k], 0.2), obs=t.y)
+
+    run = gb.model(model, FRAME).sample(draws=50, warmup=100, chains=1, seed=1)
+    p = run.predict(pd.DataFrame({"k": [3, 1]}))
+    np.testing.assert_allclose(p.expected["y"], np.asarray(run.draws["u"])[:, :, [3, 1]], rtol=1e-5)
+
+
+SEEN = {
+    "a logarithm": lambda t: jnp.log(t.age),
+    "a shift": lambda t: t.age - 1.0,
+    "another order": lambda t: t.age[::-1] * 1.0,
+    "a stack": lambda t: jnp.stack([t.age, t.x], 1),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_column_of_which_a_site_observes_a_function_is_not_its_value(name):
+    def model(t):
+        seen = SEEN[name](t)
+        m = numpyro.sample("m", dist.Normal(numpyro.sample("a", dist.Normal(0, 9)), 9.0), obs=seen)
+        numpyro.sample("o", dist.Normal(m.reshape(len(t), -1)[:, 0], 9.0), obs=t.y)
+
+    run = gb.model(model, FRAME).sample(draws=30, warmup=60, chains=1, seed=1)
+    for asked in ({"do": {"age": 30.0}}, {"given": {"age": np.r_[30.0, np.full(59, np.nan)]}}):
+        with pytest.raises(ModelError, match=r"'m' observes a function of .*give the site's own, .*'m'"):
+            run.predict(**asked)
+    assert np.all(run.predict(do={"m": 3.0}).draws["m"] == 3.0)
+
+
+def loop(x, y):
+    for i in range(len(x)):
+        z = numpyro.sample(f"z{i}", dist.Bernoulli(0.5))
+        seen = None if y is None else y[i]
+        numpyro.sample(f"y{i}", dist.Normal(jnp.where(z == 1, 5.0, 0.0) + x[i], 0.5), obs=seen)
+
+
+def branching(x, y):
+    for i in range(len(x)):
+        mean = 5.0 if numpyro.sample(f"z{i}", dist.Bernoulli(0.5)) else 0.0
+        numpyro.sample(f"y{i}", dist.Normal(mean + x[i], 0.5), obs=None if y is None else y[i])
+
+
+def test_latents_of_other_rows_are_others_whatever_they_are_called():
+    x, y = np.arange(4) / 100, np.array([0.0, 0.1, 5.1, 4.9])
+    run = gb.model(loop, x, y).sample(draws=400, chains=2, seed=0)
+    new = run.predict(x=np.array([0.05, 0.06]), y=None)
+    assert abs(new.draws["z0"].mean() - 0.5) < 5 * 0.5 / np.sqrt(800)
+    assert np.asarray(run.predict().draws["y3"]).mean() > 4
+    run = gb.model(branching, x, y).sample(draws=50, chains=2, seed=0)
+    with pytest.raises(ModelError, match="Python decides by z0 to z3, a site of each row"):
+        run.predict(x=np.array([0.05, 0.06]), y=None)
