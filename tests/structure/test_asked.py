@@ -165,3 +165,82 @@ def test_improper_priors_of_some_structures_are_refused():
     with pytest.raises(ModelError, match="the prior of 'mu' is improper, and structures differ in it"):
         changing.sample(draws=10)
     assert changing.structure(flip=1).sample(draws=200, chains=2, seed=0).draws["mu"].shape == (2, 200)
+
+
+def optional(y, scale=2.0):
+    sg = sample("sg", dist.HalfNormal(scale))
+    mean = sample("mu", dist.Normal(0.0, 1.0)) if sample("z", dist.Bernoulli(0.5)) else 0.0
+    sample("y", dist.Normal(mean, sg).expand(y.shape).to_event(1), obs=y)
+
+
+def test_chains_leave_starts_that_a_prior_has_far_out():
+    """A chain that started where the scale is .006 stayed there, every step of it divergent."""
+    y = np.random.default_rng(1).normal(size=20) + 0.1
+    run = gb.model(optional, y).sample(draws=600, chains=4, seed=0)
+    assert np.all(np.abs(np.asarray(run.draws["sg"]).mean(1) - 0.63) < 0.1)
+    assert run.verdict.state == "converged"
+
+
+def test_a_flat_prior_of_all_structures_is_none_of_a_ratio():
+    def model(y):
+        mu = sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
+        sg = sample("sg", dist.HalfNormal(2.0)) if sample("z", dist.Bernoulli(0.5)) else 1.0
+        sample("y", dist.Normal(mu, sg).expand([4]).to_event(1), obs=y)
+
+    y = np.array([0.0, 1.5, 3.0, -2.0])
+
+    def evidence(s):
+        rest = np.exp(-np.square(y - y.mean()).sum() / (2 * s * s))
+        return np.sqrt(2 * np.pi * s * s / 4) * rest / (2 * np.pi * s * s) ** 2
+
+    grid = np.linspace(0.01, 20, 4000)
+    with_scale = np.trapezoid(evidence(grid) * stats.halfnorm.pdf(grid, scale=2), grid)
+    run = gb.model(model, y).sample(draws=1000, chains=4, seed=0)
+    exact = with_scale / (with_scale + evidence(1.0))
+    assert abs(np.asarray(run.draws["z"]).mean() - exact) < 5 * np.sqrt(0.25 / 1000)
+
+
+def test_numpys_sizes_are_asked_for():
+    def model(y):
+        count = sample("K", dist.DiscreteUniform(1, 3))
+        z = sample("z", dist.Categorical(np.ones(count) / count))
+        sample("y", dist.Normal(1.0 * z, 1.0), obs=y)
+
+    run = gb.model(model, 2.4).sample(draws=1000, chains=4, seed=0)
+    each = np.array([stats.norm.pdf(2.4, np.arange(k), 1).mean() for k in (1, 2, 3)])
+    found = np.bincount(np.asarray(run.draws["K"]).ravel().astype(int), minlength=4)[1:] / 4000
+    assert np.abs(found - each / each.sum()).max() < 5 * np.sqrt(0.25 / 700)
+
+
+def test_random_numbers_of_python_are_told():
+    def model(y):
+        mean = sample("mu", dist.Normal(np.random.normal(), 0.1)) if sample("z", dist.Bernoulli(0.5)) else 0.0
+        sample("y", dist.Normal(mean, 1.0), obs=y)
+
+    assert any("np.random" in note for note in gb.model(model, 1.0).notes)
+
+
+def test_what_a_structure_lacks_compares_with_nothing():
+    """It was false, and with `!=` true, in every draw without it."""
+
+    def model(x, y):
+        total = 0.0
+        for i in range(2):
+            if sample(f"on{i}", dist.Bernoulli(0.3)):
+                total = total + sample(f"b{i}", dist.Normal(0.0, 1.0)) * x[:, i]
+        sample("y", dist.Normal(total + jnp.zeros(6), 0.5).to_event(1), obs=y)
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 2))
+    run = gb.model(model, x, x[:, 0] + 0.5 * x[:, 1] + rng.normal(0, 0.5, 6)).sample(draws=500, seed=0)
+    b1, there = np.asarray(run.draws["b1"]), np.asarray(run.draws["on1"]) == 1
+    assert 0.05 < there.mean() < 0.95
+    for text in ("b1 > 0", "b1 != 0", "not (b1 > 0)", "1 - (b1 > 0)", "abs(b1) < 0.1"):
+        found = np.asarray(run.derive(f"q = {text}").values, float)
+        np.testing.assert_array_equal(np.isnan(found), ~there)
+    found = np.asarray(run.derive("q = b1 > 0").values, float)
+    np.testing.assert_array_equal(found[there], b1[there] > 0)
+    decided = np.asarray(run.derive("q = where(on1 == 1, b1, 0)").values, float)
+    np.testing.assert_allclose(decided, np.where(there, b1, 0.0))
+    both = np.asarray(run.derive("q = on1 == 1 and b1 > 0").values)
+    np.testing.assert_array_equal(both.astype(bool), there & (b1 > 0))

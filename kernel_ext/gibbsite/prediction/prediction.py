@@ -30,7 +30,8 @@ class Facts:
     and `labels` per axis of every site; `observed` the data that replicates stand beside; `constants` the
     arguments, by name, for expressions, and `categories` what their codes mean; `nominal` how many values
     those outcomes have that are of categories without order; `pairs` tells predictions apart whose draws
-    belong together; `rows` are labels of tables' rows, where `source` is none."""
+    belong together; `rows` are labels of tables' rows, where `source` is none; sites `reordered` by the model
+    have rows in another order than their table's."""
 
     model_name: str
     group: str
@@ -45,6 +46,7 @@ class Facts:
     source: Any = None
     seed: int = 0
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reordered: tuple[str, ...] = ()
 
 
 class Prediction(Shown):

@@ -20,6 +20,7 @@ from gibbsite.prediction.asked.looped import check_decided
 from gibbsite.prediction.asked.new_data import asked_of
 from gibbsite.prediction.asked.planned import Planned, planned
 from gibbsite.prediction.asked.set_sites import Held, held_of
+from gibbsite.prediction.asked.together import in_another_order
 from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn, in_files
 from gibbsite.prediction.note import thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
@@ -418,10 +419,12 @@ def _facts(
     constants = {n: v for n, v in constants.items() if n not in plan.density.sites and v.dtype.kind in "biuf"}
     told = {_plain(n): t for n, t in asked.labels.items() if n in leaves}
     told |= {site: asked.labels[n] for n, site in outcomes_of(origin).items() if n in asked.labels}
+    reordered = tuple(n for n in outcomes if n in origin.sites and in_another_order(origin.density, n))
+    labels |= {n: (None, *labels[n][1:]) for n in reordered}
     return Facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
-        None if held.given else pairs, asked.source, pairs[1],
-        {n: t for n, t in asked.labels.items() if n.startswith("index of ")},
+        None if held.given else pairs, None if reordered else asked.source, pairs[1],
+        {n: t for n, t in asked.labels.items() if n.startswith("index of ")}, reordered,
     )  # fmt: skip
 
 

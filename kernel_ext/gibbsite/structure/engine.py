@@ -192,6 +192,24 @@ class StructureEngine(Engine):
             levels.append(float(level))
         return self._together(states), np.array(levels)
 
+    def walked(self, state: ChainState) -> ChainState:
+        """Chains where a warm-up of the structure that each is in leads."""
+        states = []
+        for c, i in enumerate(np.asarray(state.index)):
+            programs, s = self._at(int(i)), self.kernel.known[int(i)]
+            z = {n: with_room(state.z[n][c], r) for n, r in programs.loop.latents.items()}
+            if s.learns:
+                own = {n: z[n][tuple(map(slice, p.shape))] for n, p in s.places.items()}
+                with self._busy():
+                    walked = s.walked(jax.random.fold_in(state.rng_key[c], 1), own)
+                for n, v in walked.items():
+                    z[n] = np.array(z[n])
+                    z[n][tuple(map(slice, np.shape(v)))] = v
+            told = np.asarray(state.accept)[c], np.asarray(state.diverging)[c]
+            at = np.int32(i - programs.first)
+            states.append((programs, Inside(at, z, state.rng_key[c], *told, np.bool_(False), np.uint32(0))))
+        return self._together(states)
+
     def depart(
         self, state: Any, steps: int, warming: bool, done: int | None = None, warmup: int | None = None
     ) -> Flight:

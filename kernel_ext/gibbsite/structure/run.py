@@ -99,7 +99,8 @@ class StructureRun(Run):
         for attempt in range(1, _ATTEMPTS):
             bad = ~np.isfinite(level)
             if not bad.any():
-                return Start(state, "chains start at init=" if self._init else "")
+                told = any(own for _, own in starts)
+                return Start(state if told else engine.walked(state), "chains start at init=" * told)
             possible = [i for i, s in enumerate(kernel.known) if attempt >= 5 and s.possible]
             if possible and not self._init:
                 chance = np.random.default_rng([self.settings.seed, attempt])

@@ -21,9 +21,9 @@ from gibbsite.elimination import Marginal, eliminable
 from gibbsite.errors import DataError, ModelError
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.plans.schedule.schedule import Schedule
-from gibbsite.programs.jaxpr.compiling import once
+from gibbsite.programs.jaxpr.compiling import ByShape, once
 from gibbsite.sampling.engine.initial import Asked as Starts
-from gibbsite.sampling.engine.initial import first_values
+from gibbsite.sampling.engine.initial import far_below, first_values
 from gibbsite.structure.moves.entering import Entering
 from gibbsite.structure.moves.places import Place, place_of
 from gibbsite.structure.moves.splitting import Along, Splitting
@@ -292,8 +292,40 @@ class Straight:
         which is always the same one."""
         if self.model is None:
             return ()
-        kernel, inputs = self._plan.kernel, self._plan.inputs
-        steps = WARMUP if self.possible and any(learns(k) for k in kernel._kernels) else 0
+        return self._settled[0]
+
+    @cached_property
+    def _settled(self) -> tuple[tuple[Any, ...], Values]:
+        with handlers_alone:
+            return self._warm(random.key(2), self._best[2], self._plan.inputs)
+
+    @property
+    def learns(self) -> bool:
+        """Whether kernels learn in a warm-up."""
+        return self.model is not None and self.possible and any(map(learns, self._plan.kernel._kernels))
+
+    def walked(self, key: Any, values: Values) -> Values:
+        """Where a warm-up of this structure alone leads from some values: those of a prior may lie so far out
+        that every step of what has learnt elsewhere diverges. Where it leads far below what the one that
+        kernels learn from has found, from there."""
+        settled, elements = self._settled[1], sum(int(np.prod(p.shape)) for p in self.places.values())
+        with handlers_alone:
+            for start in (values, settled):
+                left = {n: np.asarray(start[n], p.dtype) for n, p in self.left.items()}
+                found = self._warm(key, left, self._plan.inputs)[1]
+                level, best = (np.asarray(self._level(v), float) for v in (found, settled))
+                if not far_below(level, best, elements):
+                    return found
+        return values
+
+    @cached_property
+    def _level(self) -> ByShape:
+        return ByShape(lambda values: self.logdensity(values))
+
+    @cached_property
+    def _warm(self) -> ByShape:
+        """A warm-up from values of the sites that are `left`: states of the blocks, and values of all."""
+        kernel, steps = self._plan.kernel, WARMUP if self.learns else 0
 
         def warm(key: Any, values: Values, inputs: Any) -> Any:
             kwargs = {INPUTS_KWARG: inputs}
@@ -305,10 +337,10 @@ class Straight:
             state = kernel.init(key_state, WARMUP, native, (), kwargs)
             if steps:
                 state = jax.lax.fori_loop(0, steps, lambda _, s: kernel.sample(s, (), kwargs), state)
-            return state.block_states
+            found = kernel.get_constrain_fn((), kwargs)(state.z)
+            return state.block_states, {n: jnp.asarray(found[n], p.dtype) for n, p in self.places.items()}
 
-        with handlers_alone:
-            return once(warm, random.key(2), self._best[2], inputs)
+        return ByShape(warm)
 
     @cached_property
     def _kernel(self) -> Any:

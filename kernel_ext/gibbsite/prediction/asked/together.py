@@ -14,7 +14,9 @@ from gibbsite.density import Density
 from gibbsite.density.build import build_density
 from gibbsite.density.current import current
 from gibbsite.density.hierarchy.exchangeability import random_state
+from gibbsite.density.known_elements import constant_value, known_numbers, sources
 from gibbsite.errors import DataError, GibbsiteError
+from gibbsite.ground.once import once as once_of_density
 from gibbsite.prediction.asked.arguments import bound_arguments, call_of, leaves_of, places_of, with_leaf
 from gibbsite.programs.jaxpr.compiling import once
 
@@ -61,6 +63,46 @@ def alone_and_among(alone: Density, among: Density, before: int, now: int, data:
         return False
     pairs = [(v, all_[k][-now:]) for k, v in few.items() if k in all_ and len(v) == now]
     return any(a.shape != b.shape or not _close(a, b).all() for a, b in pairs)
+
+
+def check_order(density: Density, site: str) -> None:
+    """Refuse a column of a table as what rows of `site` go by where these are in another order than the
+    table's. Raises `DataError`."""
+    if in_another_order(density, site):
+        raise DataError(told_order(site))
+
+
+def told_order(site: str) -> str:
+    """That rows of a site are not those of the table, and what to do."""
+    return (
+        f"by: the model puts the rows of {site!r} into another order than those of the table; give a NumPy "
+        "array of values in the order of its rows, or sort the table before the model"
+    )
+
+
+@once_of_density
+def in_another_order(density: Density, site: str) -> bool:
+    """Whether rows of what a site observes are others than those of the arrays that it is made of."""
+    atom, shape = density.outputs["observed"].get(site), density.sites[site].shape
+    if atom is None or not shape or not 2 < shape[0] <= MOST_ROWS:
+        return False
+    arrays = dict(zip(density.data_vars, map(np.asarray, density.arguments.arrays), strict=True))
+    behind = [v for v in sources(density, [atom]) if v in arrays and arrays[v].shape[:1] == shape[:1]]
+    seen = constant_value(density, atom)
+    for v in behind:
+        for row in (0, shape[0] - 1):
+            moved = arrays[v].copy()
+            moved[row] = ~moved[row] if moved.dtype == bool else moved[row] + 1
+            numbers = known_numbers(density, {}, by_jax=True)
+            numbers.give(v, moved)
+            now = numbers.value(atom)
+            if now is None or now.shape != seen.shape:
+                continue
+            apart = ~((now == seen) | ((now != now) & (seen != seen)))
+            rows = np.flatnonzero(apart.reshape(len(apart), -1).any(axis=1)).tolist()
+            if rows and rows != [row]:
+                return True
+    return False
 
 
 def _is_column(value: Any) -> bool:

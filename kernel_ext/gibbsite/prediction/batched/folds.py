@@ -24,6 +24,7 @@ from gibbsite.inputs.tables import in_order_of
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.blocks.metropolis import rows_apart
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
+from gibbsite.prediction.asked.together import check_order
 from gibbsite.prediction.batched.classes import Class, Set, arrays_of, same_program
 from gibbsite.prediction.batched.many import together
 from gibbsite.prediction.batched.masked import COUNTED, counting
@@ -85,6 +86,8 @@ def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndar
     array with a value for every row. Raises `UnknownNameError`, `DataError`."""
     model, told = run.model, None
     values: Any = by
+    for name in there if not isinstance(by, np.ndarray) else ():
+        check_order(model.density, name)
     if isinstance(by, str):
         leaves = leaves_of(model, bound_arguments(model))
         name = next((n for n in leaves if n == by or n.endswith(f"[{by!r}]")), None)
@@ -233,6 +236,7 @@ def _refitted(run: Any, there: Mapping[str, np.ndarray], found: Any) -> Any:
     out = replace(found)
     for name in ("summed", "integrated", "given", "labels", "factors"):
         setattr(out, name, getattr(found, name, ()))
+    vars(out).update({n: v for n, v in vars(found).items() if n not in vars(out)})
     out.refitted = tuple(np.asarray(observation_names(run), object)[bad])
     if not len(bad):
         return out

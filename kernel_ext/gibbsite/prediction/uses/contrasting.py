@@ -8,6 +8,7 @@ import numpy as np
 from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
 from gibbsite.inputs.tables import in_order_of
+from gibbsite.prediction.asked.together import told_order
 from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
@@ -105,6 +106,8 @@ def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.nda
     if not shape:
         raise DataError(f"by: {site!r} is one number, which has no rows to be grouped")
     rows = shape[0]
+    if site in prediction.facts.reordered and not isinstance(by, np.ndarray):
+        raise DataError(told_order(site))
     if isinstance(by, str):
         if by not in prediction.facts.constants:
             raise UnknownNameError("column", by, prediction.facts.constants)
