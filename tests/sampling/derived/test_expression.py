@@ -17,11 +17,16 @@ SITES = {
     "table": Shape((2, 3), [None, COUNTIES]),
     "arm/mu": Shape((), []),
     "k": Shape((3,), [COUNTIES], ("none", "urban", "rural", "both")),
+    "year": Shape((3,), [("2019", "2020", "2022")]),
+    "item": Shape((3,), [("2", "0", "1")], ("1", "2", "3", "5")),
+    "plain": Shape((3,), [("0", "1", "2")], ("0", "1", "2", "3")),
 }
 RNG = np.random.default_rng(3)
 DRAWS = {n: RNG.normal(1, 2, (2, 5, *s.shape)) for n, s in SITES.items()}
 DRAWS["tau"] = np.abs(DRAWS["tau"])
 DRAWS["k"] = RNG.integers(1, 4, (2, 5, 3))
+DRAWS["item"], DRAWS["plain"] = (RNG.integers(0, 4, (2, 5, 3)) for _ in range(2))
+ITEM = np.array([1, 2, 3, 5])[DRAWS["item"]]
 mu, tau, theta, table, k = (DRAWS[n] for n in ("mu", "tau", "theta", "table", "k"))
 MEANT = {
     "mu[1] - mu[0]": mu[..., 1] - mu[..., 0],
@@ -29,6 +34,19 @@ MEANT = {
     "mu[-1]": mu[..., 1],
     "theta['Anoka'] / tau": theta[..., 1] / tau,
     "theta[Becker]": theta[..., 2],
+    # numbers that are names stand for what they name, as tables and summaries have it
+    "year[2020] - year[2019]": DRAWS["year"][..., 1] - DRAWS["year"][..., 0],
+    "year[-1] + year['2019']": DRAWS["year"][..., 2] + DRAWS["year"][..., 0],
+    "item[0] == 2": ITEM[..., 1] == 2,
+    "item[2] >= 3": ITEM[..., 0] >= 3,
+    "item > 4": ITEM > 4,
+    "4 > item": ITEM < 4,
+    "item < 3": ITEM < 3,
+    "item <= 2.5": ITEM <= 2.5,
+    "item != 5": ITEM != 5,
+    "item == '5'": ITEM == 5,
+    "item == -1": ITEM == -1,
+    "plain[1] == 2": DRAWS["plain"][..., 1] == 2,
     "theta[1:] - theta[0]": theta[..., 1:] - theta[..., :1],
     "table[1, 'Aitkin']": table[..., 1, 0],
     "table[0] * theta": table[..., 0, :] * theta,

@@ -34,7 +34,7 @@ from gibbsite.prediction.asked.looped import of_other_rows
 from gibbsite.prediction.asked.places import Places, Rows, grown_plates, rows_of
 from gibbsite.prediction.asked.resting import read_whole, resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company
-from gibbsite.prediction.asked.together import alone_and_among, counted_by_python
+from gibbsite.prediction.asked.together import alone_and_among, counted_by_python, own_rows_move
 from gibbsite.prediction.asked.unheard import unheard
 from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
@@ -129,7 +129,7 @@ def planned(
     others = of_other_rows(origin.density, current(origin.density).data, () if prior else rows)
     recipe, news = _recipe(origin, density, places, data, prior, frozenset(fixed), frozenset(given), others)
     standing = recipe.known | {n for n, part in recipe.parts.items() if part.known.any()} - recipe.series
-    rest = {} if prior else resting(origin, density, asked, standing)
+    rest = {} if prior else resting(origin, density, asked, standing | recipe.series)
     for name in [n for n in rest if n.removesuffix("_missing") in origin.analysis.imputed]:
         del rest[name]  # a gap is drawn anew with its row
         news[name] = 0, int(np.prod(density.sites[name].shape, dtype=int)), _text(density, name)
@@ -468,6 +468,13 @@ def _counted_anew(
     """A sentence for new rows of which the model makes something else among its own than by themselves, since
     Python counts what a column holds. Raises `DataError` where it makes fewer elements of a latent: the first
     of the values that are there would have the first one's."""
+    follow = next((r for r in rows if r.same == r.before < r.now), None)
+    if follow is not None and own_rows_move(origin.density, density, follow.before, data):
+        return (
+            "the run's own rows are others with new ones after them: the model makes of each what hangs upon "
+            "all of them (a mean, a count, dummies), which is another of more rows; compute such numbers "
+            "before the model, as columns of their own",
+        )
     counted = counted_by_python(origin, sorted(asked.new - outcomes.keys()))
     split = next((r for r in rows if r.same < min(r.before, r.now)), None)
     if not counted or split is None:

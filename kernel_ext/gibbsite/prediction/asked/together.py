@@ -65,6 +65,20 @@ def alone_and_among(alone: Density, among: Density, before: int, now: int, data:
     return any(a.shape != b.shape or not _close(a, b).all() for a, b in pairs)
 
 
+def own_rows_move(origin: Density, longer: Density, count: int, data: Collection[str]) -> bool:
+    """Whether the `count` rows that a model has of `data` have other parameters where more follow them."""
+    state = random_state(longer)
+    if state is None:
+        return False
+    try:
+        sites = [n for n in data if not longer.sites[n].in_scan and n in origin.sites]
+        many, few = _parameters(longer, sites, state), _parameters(origin, sites, _fitted(origin, state))
+    except _FAILS:
+        return False
+    pairs = [(v, many[k][:count]) for k, v in few.items() if k in many and len(v) == count]
+    return any(a.shape != b.shape or not _close(a, b).all() for a, b in pairs)
+
+
 def check_order(density: Density, site: str) -> None:
     """Refuse a column of a table as what rows of `site` go by where these are in another order than the
     table's. Raises `DataError`."""
@@ -142,7 +156,7 @@ def _hangs(origin: Any, name: str) -> bool:
             here, few, all_ = (found.get(key, np.zeros(0)) for found in (one, some, whole))
             if not own.shape == here.shape == few.shape == all_.shape:
                 return True
-            moves = ~_close(own, here).reshape(len(own), -1).all(axis=1)
+            moves = np.atleast_1d(~_close(own, here).reshape(len(own), -1).all(axis=1))
             if len(own) == len(column):
                 moves[row] = True
             if not _close(few[moves], all_[moves]).all():

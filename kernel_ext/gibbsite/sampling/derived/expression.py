@@ -403,12 +403,13 @@ def numbers_of(labels: Sequence[str]) -> list[float] | None:
     return own if own != list(range(len(own))) else None
 
 
-def _number(node: ast.AST) -> float | None:
+def _number(node: Any) -> float | None:
     sign = 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         sign, node = -1, node.operand
-    value = getattr(node, "value", None)
-    return sign * float(value) if isinstance(node, ast.Constant) and type(value) in (int, float) else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return sign * float(node.value)
+    return None
 
 
 class _Evaluate(_Visitor):

@@ -142,3 +142,55 @@ def test_latents_of_other_rows_are_others_whatever_they_are_called():
     run = gb.model(branching, x, y).sample(draws=50, chains=2, seed=0)
     with pytest.raises(ModelError, match="Python decides by z0 to z3, a site of each row"):
         run.predict(x=np.array([0.05, 0.06]), y=None)
+
+
+def test_rows_that_a_model_sorts_do_not_go_by_the_tables_columns():
+    """`by="g"` and labels of rows went to other rows, and nobody was told."""
+
+    def model(t):
+        order = jnp.argsort(t.x)
+        numpyro.sample(
+            "y",
+            dist.Normal(numpyro.sample("a", dist.Normal(0, 9)), 9.0).expand([60]).to_event(1),
+            obs=t.y[order],
+        )
+
+    frame = FRAME.assign(g=np.where(FRAME.b, "hi", "lo"), x=FRAME.x)
+    run = gb.model(model, frame).sample(draws=50, warmup=100, chains=2, seed=1)
+    for ask in (lambda: run.checks(by="g").to_frame(), lambda: run.checks(by=frame.g).to_frame()):
+        with pytest.raises(DataError, match="the model puts the rows of 'y' into another order"):
+            ask()
+    own = frame.g.to_numpy()[np.argsort(frame.x.to_numpy(), kind="stable")]
+    told = run.checks(by=own).to_frame()
+    assert told.loc["mean(y) of hi"].iloc[0] == pytest.approx(frame.y[frame.g == "hi"].mean(), rel=1e-4)
+
+
+def test_a_refit_of_nothing_tells_its_error():
+    def model(y):
+        numpyro.sample("y", dist.Normal(numpyro.sample("a", dist.Normal(0, 3)), 2.0), obs=y)
+
+    run = gb.model(model, RNG.normal(1, 2, 8)).sample(draws=300, chains=2, seed=0)
+    plain, refitted = run.elpd(), run.elpd(refit=True)
+    assert refitted.mcse == plain.mcse
+    np.testing.assert_array_equal(refitted.mcse_i, plain.mcse_i)
+
+
+@pytest.mark.parametrize("names", [[-1, 0, 1], [2, 1, 0], [3, 0]])
+def test_an_index_of_categories_that_are_numbers_is_compared_with_nothing(names):
+    """JAX compares indices with 0, which is one of the categories."""
+
+    def model(t):
+        with numpyro.plate("groups", t.g):
+            u = numpyro.sample("u", dist.Normal(0, 3))
+        numpyro.sample("y", dist.Normal(u[t.g], 1.0), obs=t.y)
+
+    codes = CODES % len(names)
+    frame = pd.DataFrame({"g": pd.Categorical.from_codes(codes, categories=names), "y": FRAME.y})
+    assert gb.model(model, frame).sites["u"].shape == (len(names),)
+
+    def compared(t):
+        numpyro.sample("y", dist.Normal(numpyro.sample("a", dist.Normal(0, 1)) + (t.g < 0), 1.0), obs=t.y)
+
+    if names[0] != 3:
+        with pytest.raises(DataError, match="is compared with 0"):
+            gb.model(compared, frame)
