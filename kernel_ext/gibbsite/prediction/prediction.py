@@ -92,10 +92,10 @@ class Prediction(Shown):
         """What data are expected to be at every draw, given their parents there, `[chain, draw, *shape]` by
         site: the mean of their distribution, without its noise (what other packages call the expectation of
         the posterior predictive); of categories that of their codes (see `probs`); of data in a loop given
-        what was drawn before. Where NumPyro has no formula (truncated, transformed), the mean of 256 draws;
-        where a mean is infinite (Student's t of few degrees of freedom), others stand in, which is told by a
-        warning. What is drawn, of processes given their own past. Raises `ResourceError` for what memory
-        does not hold.
+        what was drawn before. Where NumPyro has no formula (truncated, transformed), the mean of up to 256
+        draws; where a mean is infinite (Student's t of few degrees of freedom), others stand in, which is
+        told by a warning. What is drawn, of processes given their own past. Raises `ResourceError` for what
+        memory does not hold.
         """
         found = self._expected() if callable(self._expected) else self._expected
         found, said = finite({n: found.get(n, self._draws[n]) for n in self.outcomes}, self._draws)

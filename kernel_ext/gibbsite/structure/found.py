@@ -8,7 +8,7 @@ import numpy as np
 
 from gibbsite.diagnostics.measures.convergence import scalar_stat
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
-from gibbsite.errors import ModelError
+from gibbsite.errors import ModelError, UnknownNameError
 from gibbsite.ground.lazy_import import DataFrame, later
 from gibbsite.storage.draws import scalar_labels
 from gibbsite.structure.present import Entry
@@ -72,8 +72,8 @@ class Structures:
         """The ratio of the evidences of two structures, by their names: of the odds among the draws and the
         odds of their priors. Its error is that of a ratio of two shares of the same draws.
 
-        Raises `KeyError` for a structure without draws, and `ModelError` where a prior is not known: in a run
-        without its model, of decisions of continuous draws, and where it reads other draws.
+        Raises `UnknownNameError` for a structure without draws, and `ModelError` where a prior is not known:
+        in a run without its model, of decisions of continuous draws, and where it reads other draws.
         """
         pair = [self[name] for name in (of, against)]
         priors = [self._log_prior(s.name) for s in pair]
@@ -98,7 +98,7 @@ class Structures:
         if isinstance(at, str):
             known = {s.name: s for s in self._found}
             if at not in known:
-                raise KeyError(f"no draw is in a structure {at!r}; there are {', '.join(list(known)[:6])}")
+                raise UnknownNameError("structure among the draws", at, known)
             return known[at]
         return self._found[at]
 

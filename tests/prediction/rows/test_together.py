@@ -194,3 +194,12 @@ def test_an_index_of_categories_that_are_numbers_is_compared_with_nothing(names)
     if names[0] != 3:
         with pytest.raises(DataError, match="is compared with 0"):
             gb.model(compared, frame)
+
+
+def test_a_number_of_pythons_is_given_by_the_name_of_its_site():
+    def model(w):
+        numpyro.sample("w", dist.Normal(numpyro.sample("a", dist.Normal(0, 1)), 1.0), obs=w)
+
+    run = gb.model(model, 2.0).sample(draws=300, chains=2, seed=0)
+    assert np.all(run.predict(do={"w": 3.0}).draws["w"] == 3.0)
+    assert "weighted by its likelihood" in run.predict(given={"w": 3.0}).note

@@ -21,6 +21,8 @@ CASES = {
     "sub": (lax.sub, INTEGERS, OTHERS),
     "mul": (lax.mul, np.int8(INTEGERS * 17), np.int8(OTHERS * 17)),  # wraps around
     "div": (lax.div, INTEGERS, OTHERS),  # towards zero, and by zero
+    "rem": (lax.rem, INTEGERS, OTHERS),
+    "rem of floats": (lax.rem, X, UNIT),
     "div of floats": (lax.div, X, UNIT),
     "pow": (lax.pow, UNIT, X),
     "integer_pow": (lambda x: lax.integer_pow(x, -3), X),
@@ -31,7 +33,10 @@ CASES = {
     **{name: (getattr(lax, name), INTEGERS, OTHERS) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
     "and": (lax.bitwise_and, INTEGERS, OTHERS),
     "or": (lax.bitwise_or, BITS, ~BITS),
+    "xor": (lax.bitwise_xor, BITS, ~BITS[::-1]),
     "not": (lax.bitwise_not, INTEGERS),
+    **{name: (getattr(lax, name), 4 + UNIT) for name in ("lgamma", "digamma")},
+    **{name: (getattr(lax, name), 2 * UNIT - 1) for name in ("erf", "erfc", "erf_inv")},
     "clamp": (lambda x: lax.clamp(np.float32(-0.5), x, np.float32(0.5)), X),
     "select_n": (lax.select_n, BITS, X, UNIT),
     "select_n of three": (lax.select_n, np.abs(OTHERS) % 3, X, UNIT, -X),
@@ -63,6 +68,16 @@ CASES = {
     "cummax": (lambda x: lax.cummax(x, 1), X),
     "dot_general": (lambda a, b: jnp.einsum("bij,bjk->bki", a, b), X[None], UNIT.T[None]),
     "gather": (lambda x, i: x[i], X, np.abs(OTHERS[:, 0]) % 3),
+    "gather along an axis": (
+        lambda x, i: jnp.take_along_axis(x, i[:, :2], axis=1, mode="clip"),
+        X,
+        np.abs(OTHERS) % 4,
+    ),
+    "gather along the first": (
+        lambda x, i: jnp.take_along_axis(x, i, axis=0, mode="clip"),
+        X[:, :, None] * UNIT[:, None, :],
+        np.abs(R.integers(0, 3, (2, 4, 4)).astype(np.int32)),
+    ),
     "gather of elements": (lambda x, i, j: x[i, j], X, np.abs(OTHERS[:2, 0]) % 3, np.abs(OTHERS[:2, 1])),
     "cholesky": (lambda x: lax.linalg.cholesky(x, symmetrize_input=False), np.float32(X @ X.T + np.eye(3))),
 }

@@ -18,7 +18,7 @@ def values(fn, *operands, **options):
 
 
 def parts(x, y):
-    return x + 1, jax.lax.lgamma(x), x * y, 2.0
+    return x + 1, jax.lax.bessel_i0e(x), x * y, 2.0
 
 
 def test_what_is_not_given_is_not_known_and_numpy_needs_no_compiler():
@@ -31,7 +31,7 @@ def test_what_is_not_given_is_not_known_and_numpy_needs_no_compiler():
 def test_jax_computes_what_numpy_has_no_word_for_up_to_a_size():
     x = np.float32([1.0, 2.0, 4.5])
     _, gamma, product, _ = values(parts, x, None, by_jax=True)
-    np.testing.assert_allclose(gamma, jax.lax.lgamma(x), rtol=1e-6)
+    np.testing.assert_allclose(gamma, jax.lax.bessel_i0e(x), rtol=1e-6)
     assert product is None
     assert values(parts, x, None, by_jax=True, most=2)[:2] == [None, None]
 

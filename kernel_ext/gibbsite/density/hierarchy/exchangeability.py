@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpyro.distributions import biject_to
+from numpyro.distributions import biject_to, constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.hierarchy.location_scale import on_the_real_line
@@ -317,6 +317,18 @@ def _has_values(site: Site) -> bool:
         return False
 
 
+def _shares(x: np.ndarray) -> np.ndarray:
+    return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+
+_SIMPLE: Sequence[tuple[Any, Callable[[np.ndarray], np.ndarray]]] = (
+    (constraints.real, lambda x: x),
+    (constraints.positive, np.exp),
+    (constraints.unit_interval, lambda x: 1 / (1 + np.exp(-x))),
+    (constraints.simplex, _shares),
+)
+
+
 def _anywhere(density: Density, rng: np.random.Generator, end: int | None = None) -> dict[str, Any]:
     """Random values of all latents; of discrete sites those at an end of what is tried, where it is given."""
     found, free = {}, {}
@@ -327,6 +339,12 @@ def _anywhere(density: Density, rng: np.random.Generator, end: int | None = None
             ends = int(max(low, 0)), int(min(high, max(low, 0) + 5))
             found[n] = rng.integers(ends[0], ends[1] + 1, site.shape) if end is None else ends[end]
             found[n] = np.broadcast_to(found[n], site.shape)
+            continue
+        base = base_constraint(site.support)
+        # what NumPy can make takes no program
+        simple = next((make for kind, make in _SIMPLE if base is kind), None)
+        if simple is not None:
+            found[n] = simple(rng.uniform(-1, 1, site.shape)).astype(site.dtype)
         else:
             shape = biject_to(site.support).inverse_shape(site.shape)
             free[n] = rng.uniform(-1, 1, shape).astype(site.dtype)

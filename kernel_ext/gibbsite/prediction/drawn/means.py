@@ -11,34 +11,46 @@ from numpyro.distributions import (
     CategoricalProbs,
     IntervalCensoredDistribution,
     LeftCensoredDistribution,
+    Normal,
     RightCensoredDistribution,
+    TransformedDistribution,
 )
+from numpyro.distributions.transforms import AffineTransform, ExpTransform
 
 from gibbsite.density.model.collect import base_distribution
 
-MEAN_OF = 256
-"""Draws whose mean stands for a mean without a formula: the variance of an outcome / 256 comes on top."""
+MEAN_OF, _LEAST, _NUMBERS = 256, 32, 2**16
+"""Draws whose mean stands for a mean without a formula: the variance of an outcome / 256 comes on top. Fewer
+of many elements, over which people average."""
 
 
 def mean_of(fn: Any, shape: tuple[int, ...], key: Any) -> Any:
     """A distribution's mean, of the shape of what is drawn, that of categories over their codes; of what
-    NumPyro has no formula for (truncated, transformed), the mean of `MEAN_OF` draws."""
+    NumPyro has no formula for (truncated, transformed), the mean of up to `MEAN_OF` draws."""
     base = base_distribution(fn)
     if isinstance(base, LeftCensoredDistribution | RightCensoredDistribution | IntervalCensoredDistribution):
         return mean_of(base.base_dist, shape, key)  # which is what is drawn: of nobody's censoring
     if isinstance(base, CategoricalProbs | CategoricalLogits):
         chances = jnp.asarray(base.probs)
         return jnp.broadcast_to(chances @ jnp.arange(chances.shape[-1], dtype=float), shape)
+    if isinstance(base, TransformedDistribution) and len(base.transforms) == 1:
+        inner, transform = base.base_dist, base.transforms[0]
+        if isinstance(inner, Normal) and isinstance(transform, ExpTransform):
+            loc, scale = jnp.asarray(inner.loc), jnp.asarray(inner.scale)
+            return jnp.broadcast_to(jnp.exp(loc + scale**2 / 2), shape).astype(float)
+        if isinstance(transform, AffineTransform):
+            return jnp.broadcast_to(transform(mean_of(inner, inner.shape(), key)), shape).astype(float)
     try:
         return jnp.broadcast_to(fn.mean, shape).astype(float)
     except NotImplementedError:
-        keys = jax.random.split(key, MEAN_OF)
+        count = int(np.clip(_NUMBERS // max(1, int(np.prod(shape))), _LEAST, MEAN_OF))
+        keys = jax.random.split(key, count)
 
         def more(total: Any, key: Any) -> tuple[Any, None]:
             return total + jnp.broadcast_to(fn.sample(key), shape), None
 
         total, _ = jax.lax.scan(more, jnp.zeros(shape), keys)
-        return total / MEAN_OF
+        return total / count
 
 
 def finite(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from jax import lax
+from scipy import special
 
 from gibbsite.programs.jaxpr.compat import JaxprEqn, Literal
 
@@ -254,16 +255,19 @@ def _dot(p: Any, s: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _gather(p: Any, s: Any, x: np.ndarray, at: np.ndarray) -> np.ndarray | None:
-    """Whole rows by their numbers, as `x[i]` and `x[i, j]` pick them; None for any other."""
+    """Whole rows by their numbers, as `x[i]` and `x[i, j]` pick them, or `take_along_axis`; None for any
+    other."""
     dims, sizes = p["dimension_numbers"], p["slice_sizes"]
-    axes = list(dims.start_index_map)
-    if dims.operand_batching_dims or sorted(dims.collapsed_slice_dims) != sorted(axes) or not x.size:
+    axes, along = list(dims.start_index_map), list(dims.operand_batching_dims)
+    if sorted(dims.collapsed_slice_dims) != sorted(axes) or not x.size:
         return None
-    rest = [d for d in range(x.ndim) if d not in axes]
+    rest = [d for d in range(x.ndim) if d not in (*axes, *along)]
     if any(sizes[d] != x.shape[d] for d in rest):
         return None
-    picked = tuple(np.clip(at[..., k], 0, x.shape[d] - 1) for k, d in enumerate(axes))
-    out = np.transpose(x, (*axes, *rest))[picked]
+    places = np.indices(at.shape[:-1], sparse=True)
+    picked = [places[d] for d in dims.start_indices_batching_dims]
+    picked += [np.clip(at[..., k], 0, x.shape[d] - 1) for k, d in enumerate(axes)]
+    out = np.transpose(x, (*along, *axes, *rest))[tuple(np.broadcast_arrays(*picked))]
     batch = [a for a in range(len(s)) if a not in dims.offset_dims]
     return np.moveaxis(out, range(out.ndim), [*batch, *dims.offset_dims])
 
@@ -296,6 +300,11 @@ def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(b == 0, -1, (a - np.fmod(a, b)) // b)  # towards zero; by zero, as XLA does
 
 
+def _left_over(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    left = np.fmod(a, b)
+    return left if a.dtype.kind == "f" else np.where(b == 0, a, left)
+
+
 def _selected(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
     if len(cases) == 2:
         return np.where(which.astype(bool), cases[1], cases[0])
@@ -307,6 +316,7 @@ OF_ELEMENTS: Mapping[str, Callable[..., Any]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": _divided,
+    "rem": _left_over,
     "max": np.maximum,
     "min": np.minimum,
     "neg": np.negative,
@@ -318,6 +328,7 @@ OF_ELEMENTS: Mapping[str, Callable[..., Any]] = {
     "ne": np.not_equal,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
     "not": np.invert,
     "clamp": lambda low, x, high: np.clip(x, low, high),
     "select_n": _selected,
@@ -338,6 +349,11 @@ OF_ELEMENTS: Mapping[str, Callable[..., Any]] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "is_finite": np.isfinite,
+    "lgamma": special.gammaln,
+    "digamma": special.digamma,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "erf_inv": special.erfinv,
     "logistic": lambda x: 0.5 * (1 + np.tanh(0.5 * x)),
     **dict.fromkeys(("stop_gradient", "copy", *CONVERTS), lambda x: x),
 }

@@ -155,15 +155,14 @@ def found_again(engine: Engine, state: Any, steps: int, ahead: int) -> tuple[Any
         return state, ()
     values = engine.constrained(state)
     level = level_of(*engine.init(jax.random.key(0), values))
-    far = _far_below(level, engine.elements)
-    if not far.any():
+    if not _far_below(level, engine.elements).any():
         return state, ()
     latents = {n: density.sites[n] for n in density.latent_vars}
     # sites that no data see are not in the chains, and are not asked about
     absent = {n: np.zeros((len(level), *s.shape), s.dtype) for n, s in latents.items()}
     values = {n: np.asarray(v) for n, v in values.items()}
     fit = np.asarray(density.log_likelihoods({**absent, **values}), np.float64)
-    low, above = _below(far & _far_below(fit, engine.elements))
+    low, above = _below(level, fit, engine.elements)
     if not low.any():
         return state, ()
     found = weightless(masses(engine, state, ahead), len(level))
@@ -187,8 +186,9 @@ def _far_below(level: np.ndarray, elements: int) -> np.ndarray:
     return np.stack([far_below(level, one, elements) & np.isfinite(one) for one in level])
 
 
-def _below(below: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which chains are below others, and for each of them one that is not and that it is below."""
+def _below(level: np.ndarray, fit: np.ndarray, elements: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which chains lie far below others, and for each of them one that does not and lies far above it."""
+    below = _far_below(level, elements) & _far_below(fit, elements)
     lost = np.any(below, axis=0)
     others = [np.flatnonzero(row) for row in (below & ~lost[:, None]).T]
     return lost, np.array([found[i % len(found)] if len(found) else 0 for i, found in enumerate(others)])
