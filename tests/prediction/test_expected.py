@@ -104,7 +104,7 @@ UNSAID = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", UNSAID)
 def test_where_numpyro_has_no_formula_draws_make_the_mean(name):
     """It was an outcome, noise and all, and nobody was told."""
@@ -117,6 +117,7 @@ def test_where_numpyro_has_no_formula_draws_make_the_mean(name):
     assert np.abs(z.mean()) < 5 / np.sqrt(z.size)
 
 
+@pytest.mark.slow
 def test_of_censored_data_it_is_the_mean_of_what_is_censored():
     run = ran(
         lambda m: dist.RightCensoredDistribution(dist.Exponential(jnp.exp(-m)), jnp.zeros(m.shape, int))

@@ -53,7 +53,7 @@ def counts_texts(z):
     return MEANS[len(z * "a")]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     "of", [catches_all, catches_anything, suppresses, catches_another, counts, counts_texts]
 )
@@ -71,6 +71,7 @@ def test_a_question_is_heard(of):
     assert np.abs(found - exact).max() < 5 * np.sqrt(0.25 / 1000)
 
 
+@pytest.mark.slow
 def test_what_continuous_draws_decide_is_heard():
     def model(y):
         x = sample("x", dist.Normal(0.0, 1.0))
@@ -181,6 +182,7 @@ def test_chains_leave_starts_that_a_prior_has_far_out():
     assert run.verdict.state == "converged"
 
 
+@pytest.mark.slow
 def test_a_flat_prior_of_all_structures_is_none_of_a_ratio():
     def model(y):
         mu = sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
@@ -200,6 +202,7 @@ def test_a_flat_prior_of_all_structures_is_none_of_a_ratio():
     assert abs(np.asarray(run.draws["z"]).mean() - exact) < 5 * np.sqrt(0.25 / 1000)
 
 
+@pytest.mark.slow
 def test_numpys_sizes_are_asked_for():
     def model(y):
         count = sample("K", dist.DiscreteUniform(1, 3))

@@ -51,6 +51,7 @@ def test_the_diagonal_of_a_correlation_matrix_is_one_but_for_rounding():
     assert "single precision" not in str(run.verdict)
 
 
+@pytest.mark.slow
 def test_odds_of_counts_too_large_for_their_factorials():
     """Where conversions changed, with the levels integrated out."""
 

@@ -55,7 +55,7 @@ def ran(of, chains=1):
     return gb.model(model, FRAME).sample(draws=50, warmup=100, chains=chains, seed=1)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_a_column_that_others_hang_upon_cannot_be_set(name):
     column, of = TOGETHER[name]
@@ -66,7 +66,7 @@ def test_a_column_that_others_hang_upon_cannot_be_set(name):
             ask()
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", APART)
 def test_a_column_of_rows_that_stand_for_themselves_can_be(name):
     column, of = APART[name]
@@ -87,6 +87,7 @@ def test_new_rows_of_which_python_makes_fewer_columns_are_refused(name):
         run.predict(pd.DataFrame({"k": [3, 3], "b": [True, True]}))
 
 
+@pytest.mark.slow
 def test_new_rows_that_index_by_their_codes_are_not():
     def model(t):
         with numpyro.plate("groups", int(np.asarray(t.k).max()) + 1):
@@ -106,6 +107,7 @@ SEEN = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", SEEN)
 def test_a_column_of_which_a_site_observes_a_function_is_not_its_value(name):
     def model(t):
@@ -144,6 +146,7 @@ def test_latents_of_other_rows_are_others_whatever_they_are_called():
         run.predict(x=np.array([0.05, 0.06]), y=None)
 
 
+@pytest.mark.slow
 def test_rows_that_a_model_sorts_do_not_go_by_the_tables_columns():
     """`by="g"` and labels of rows went to other rows, and nobody was told."""
 
@@ -165,6 +168,7 @@ def test_rows_that_a_model_sorts_do_not_go_by_the_tables_columns():
     assert told.loc["mean(y) of hi"].iloc[0] == pytest.approx(frame.y[frame.g == "hi"].mean(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_refit_of_nothing_tells_its_error():
     def model(y):
         numpyro.sample("y", dist.Normal(numpyro.sample("a", dist.Normal(0, 3)), 2.0), obs=y)
@@ -175,6 +179,7 @@ def test_a_refit_of_nothing_tells_its_error():
     np.testing.assert_array_equal(refitted.mcse_i, plain.mcse_i)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("names", [[-1, 0, 1], [2, 1, 0], [3, 0]])
 def test_an_index_of_categories_that_are_numbers_is_compared_with_nothing(names):
     """JAX compares indices with 0, which is one of the categories."""
