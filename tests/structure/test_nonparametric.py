@@ -86,7 +86,7 @@ def test_a_restaurant_customer_by_customer():
             logs[rest] = len(sizes) * np.log(alpha) + gammaln(sizes).sum() + grouped(y, labels, noise)
     assert len(logs) == 15
     total = logsumexp(list(logs.values()))
-    run = gibbsite.model(restaurant, y).sample(draws=700, warmup=50, chains=2, seed=0)
+    run = gibbsite.model(restaurant, y).sample(draws=2500, warmup=50, chains=2, seed=0)
     for s in run.structures:
         exact = np.exp(logs[tuple(s.given.values())] - total)
         assert abs(s.probability - exact) < MOST_Z * s.error, (s, exact)

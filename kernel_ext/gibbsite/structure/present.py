@@ -182,7 +182,8 @@ class InStructures:
         """Its value; NaN where that hangs upon a site that the structure lacks: nothing compares with what is
         not there."""
         value = self.whole.within(own)
-        absent = [n for n in own if n not in known.shapes and n not in dict(known.way)]
+        there = {*known.shapes, *dict(known.way)}
+        absent = [n for n, v in own.items() if n not in there and v.dtype.kind == "f" and np.isnan(v).all()]
         if not absent:
             return value
         tries = [

@@ -75,7 +75,7 @@ def _somewhere(fn: Any) -> Any:
     """`fn`, with some value of what cannot be drawn, since its prior is improper."""
 
     def value(msg: dict[str, Any]) -> Any:
-        flat = isinstance(msg["fn"], Distribution) and isinstance(
+        flat = isinstance(msg.get("fn"), Distribution) and isinstance(
             base_distribution(msg["fn"]), ImproperUniform
         )
         return feasible(msg) if flat else None

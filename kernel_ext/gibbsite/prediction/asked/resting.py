@@ -77,6 +77,8 @@ def _mixes(density: Density, name: str, leaf: str, before: Any, now: Any) -> boo
     here = np.asarray(state[name])
     moved = {**state, name: here + 1 + np.arange(here.size).reshape(here.shape)}
     own = np.asarray(density.arguments.arrays[place])
+    if own.shape != np.shape(now):  # the model's own rows were put in front, and are as they were
+        return False
 
     def slopes(values: np.ndarray) -> list[np.ndarray]:
         arrays = [*density.arguments.arrays[:place], values, *density.arguments.arrays[place + 1 :]]

@@ -197,9 +197,7 @@ def _curve(found: Curve, name: str, title: str, label: str, step: bool = False) 
 def _uniform(checks: Checks) -> Plot:
     what = "LOO-PIT" if checks.weights is not None else "PIT"
     plot = _curve(checks.uniform, "pit", f"{what} less uniform", what, step=True)
-    return replace(
-        plot, x=Axis(0, 1, f"{what}; of models that fit, 95 % stay within the band"), rules=(Rule(0.0),)
-    )
+    return replace(plot, x=Axis(0, 1, f"{what}; 95 % of fits stay in the band"), rules=(Rule(0.0),))
 
 
 def _calibrated(checks: Checks) -> list[Plot]:
