@@ -58,6 +58,7 @@ def test_questions_are_asked_of_the_model_as_it_was(restored):
     assert np.array_equal(again.draws["a"], run.draws["a"])
 
 
+@pytest.mark.slow
 def test_models_of_a_loop_are_its_own(restored):
     """Their elpd were all of the last one's power, and the comparison named another than the best."""
     x = np.linspace(-1, 2, 30)

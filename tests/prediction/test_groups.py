@@ -100,6 +100,7 @@ def test_groups_without_a_row_or_with_two_are_refused(asked):
             asked[2]("ff", [20, 10], "f")
 
 
+@pytest.mark.slow
 def test_groups_that_have_outcomes():
     """The new ones have them, too: `IndexError` of rows of another table."""
     rated = SCHOOLS.assign(rating=3 * SCHOOLS["size"] + [0.1, -0.1, 0.05, -0.05])

@@ -56,6 +56,7 @@ def test_a_geometric_recursion(run):
     assert run.verdict.ok, run.verdict
 
 
+@pytest.mark.slow
 def test_repeats_within_structures():
     """A repeat of a kernel that learns is taken to other values, and what it has learnt with it."""
     run = gibbsite.model(tails, X).sample(
