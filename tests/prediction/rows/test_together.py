@@ -40,6 +40,7 @@ APART = {
     "a truth value": ("b", lambda t: t.b[:, None] * 1.0),
     "an index": ("k", lambda t: jnp.array([0.0, 1.0, -1.0, 2.0])[t.k][:, None]),
     "a lag": ("x", lambda t: jnp.concatenate([jnp.zeros(1), t.x[:-1]])[:, None]),
+    "a long lag": ("x", lambda t: jnp.concatenate([jnp.zeros(12), t.x[:-12]])[:, None]),
     "a threshold": ("age", lambda t: (t.age > 40)[:, None] * 1.0),
     "as many as the largest": ("k", lambda t: jnp.eye(4)[t.k]),
 }

@@ -141,6 +141,7 @@ def _hangs(origin: Any, name: str) -> bool:
 
     before = _parameters(density, sites, state)
     middle, half = len(column) // 2, max(1, len(column) // _SHARE // 2)
+    wide = max(half, len(column) // _SHARE)
     values = column[np.isfinite(column.astype(float))]
     for to in {values.min(), values.max()} if len(values) else ():
         elsewhere = np.flatnonzero(column != to)
@@ -148,18 +149,24 @@ def _hangs(origin: Any, name: str) -> bool:
             continue
         row = int(elsewhere[np.argmin(np.abs(elsewhere - middle))])
         try:
-            one, some = at(row, to), at(slice(max(0, row - half), row + half + 1), to)
-            whole = at(slice(None), to)
+            one, whole = at(row, to), at(slice(None), to)
+            some, many = (at(slice(max(0, row - k), row + k + 1), to) for k in (half, wide))
         except _FAILS:  # what cannot be had so is refused, or not, where it is asked for
             continue
         for key, own in before.items():
-            here, few, all_ = (found.get(key, np.zeros(0)) for found in (one, some, whole))
-            if not own.shape == here.shape == few.shape == all_.shape:
+            here, few, more, all_ = (found.get(key, np.zeros(0)) for found in (one, some, many, whole))
+            if not own.shape == here.shape == few.shape == more.shape == all_.shape:
                 return True
             moves = np.atleast_1d(~_close(own, here).reshape(len(own), -1).all(axis=1))
             if len(own) == len(column):
                 moves[row] = True
-            if not _close(few[moves], all_[moves]).all():
+            if _close(few[moves], all_[moves]).all():
+                continue
+            # a long lag hangs upon few rows as well, and reaches as far
+            far = np.abs(np.arange(len(own)) - row) > half + wide
+            if len(own) == len(column) and not _close(own[far], few[far]).all():
+                return True
+            if not _close(more[moves], all_[moves]).all():
                 return True
     return False
 
