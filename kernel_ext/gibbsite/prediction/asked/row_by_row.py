@@ -24,11 +24,10 @@ from gibbsite.prediction.asked.arguments import (
     places_of,
     with_leaf,
 )
-from gibbsite.prediction.asked.together import check_set
+from gibbsite.prediction.asked.together import MOST_ROWS, check_set, parameters_at
 
 _MOST = 12
 """Columns that are looked at, each by one evaluation of the parameters of data."""
-_MOST_ROWS = 100_000
 _FAR = 1000.0
 """Standard deviations that a value is moved by: a mean of many follows, and what was above it is below."""
 _STATES, _SPREAD = 3, 32
@@ -228,7 +227,7 @@ def _alone(origin: Any, states: Sequence[Any]) -> bool:
     return any(
         _rows_differ(origin, bound, [n for n, k in sites.items() if k == size], size, states)
         for size in {*sites.values()}
-        if 2 < size <= _MOST_ROWS
+        if 2 < size <= MOST_ROWS
     )
 
 
@@ -249,8 +248,8 @@ def _rows_differ(origin: Any, bound: Any, sites: list[str], size: int, states: S
                 }
                 if any(v.shape != few.sites[n].shape for n, v in part.items()):
                     break
-                among = _by_name(density, sites, state, list(density.arguments.arrays))
-                alone = _by_name(few, sites, part, list(few.arguments.arrays))
+                among = parameters_at(density, sites, state, list(density.arguments.arrays))
+                alone = parameters_at(few, sites, part, list(few.arguments.arrays))
                 pairs = [(v[rows], alone.get(n)) for n, v in among.items()]
                 pairs = [(a, b) for a, b in pairs if b is not None and a.shape == b.shape]
                 if not all(np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True) for a, b in pairs):
@@ -272,21 +271,12 @@ def _by_rows(density: Density) -> list[str]:
     """The sites of data with a row for each of a vector of values."""
     sites = [n for n in current(density).data if n in density.sites]
     sites = [n for n in sites if not density.sites[n].in_scan and len(density.sites[n].shape) == 1]
-    return [n for n in sites if 2 < density.sites[n].shape[0] <= _MOST_ROWS]
+    return [n for n in sites if 2 < density.sites[n].shape[0] <= MOST_ROWS]
 
 
 def _parameters(density: Density, sites: Any, state: Any, arrays: Any) -> list[np.ndarray]:
     """Of each parameter of the sites that has a value for every row, these."""
-    return list(_by_name(density, sites, state, arrays).values())
-
-
-def _by_name(density: Density, sites: Any, state: Any, arrays: Any) -> dict[tuple[str, str], np.ndarray]:
-    """The same, by the names of the site and the parameter."""
-    ev = density.evaluator(state, tuple(arrays))
-    found = {
-        (n, p): np.asarray(ev.full(a)) for n in sites for p, a in density.outputs["parameters"][n].items()
-    }
-    return {k: v for k, v in found.items() if v.ndim and v.shape[0] == density.sites[k[0]].shape[0]}
+    return list(parameters_at(density, sites, state, arrays).values())
 
 
 def _changed(before: np.ndarray, now: np.ndarray, row: int) -> float:

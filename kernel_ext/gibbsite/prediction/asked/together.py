@@ -16,9 +16,9 @@ from gibbsite.density.current import current
 from gibbsite.density.hierarchy.exchangeability import random_state
 from gibbsite.density.known_elements import constant_value, known_numbers, sources
 from gibbsite.errors import DataError, GibbsiteError
-from gibbsite.ground.once import once as once_of_density
+from gibbsite.ground.once import once
 from gibbsite.prediction.asked.arguments import bound_arguments, call_of, leaves_of, places_of, with_leaf
-from gibbsite.programs.jaxpr.compiling import once
+from gibbsite.programs.jaxpr.compiling import ByShape
 
 _LEAST, MOST_ROWS = 8, 100_000
 _SHARE = 4
@@ -57,8 +57,8 @@ def alone_and_among(alone: Density, among: Density, before: int, now: int, data:
         return False
     try:
         sites = [n for n in data if not alone.sites[n].in_scan]
-        few = _parameters(alone, sites, _fitted(alone, state, (now, before + now)))
-        all_ = _parameters(among, sites, state)
+        few = parameters_at(alone, sites, _fitted(alone, state, (now, before + now)))
+        all_ = parameters_at(among, sites, state)
     except _FAILS:
         return False
     pairs = [(v, all_[k][-now:]) for k, v in few.items() if k in all_ and len(v) == now]
@@ -72,7 +72,7 @@ def own_rows_move(origin: Density, longer: Density, count: int, data: Collection
         return False
     try:
         sites = [n for n in data if not longer.sites[n].in_scan and n in origin.sites]
-        many, few = _parameters(longer, sites, state), _parameters(origin, sites, _fitted(origin, state))
+        many, few = parameters_at(longer, sites, state), parameters_at(origin, sites, _fitted(origin, state))
     except _FAILS:
         return False
     pairs = [(v, many[k][:count]) for k, v in few.items() if k in many and len(v) == count]
@@ -94,7 +94,7 @@ def told_order(site: str) -> str:
     )
 
 
-@once_of_density
+@once
 def in_another_order(density: Density, site: str) -> bool:
     """Whether rows of what a site observes are others than those of the arrays that it is made of."""
     atom, shape = density.outputs["observed"].get(site), density.sites[site].shape
@@ -137,9 +137,9 @@ def _hangs(origin: Any, name: str) -> bool:
         moved[rows] = to
         args, kwargs = call_of(origin, with_leaf(bound, places, name, moved))
         other = build_density(origin.fn, args, kwargs)
-        return _parameters(other, sites, _fitted(other, state))
+        return parameters_at(other, sites, _fitted(other, state))
 
-    before = _parameters(density, sites, state)
+    before = parameters_at(density, sites, state)
     middle, half = len(column) // 2, max(1, len(column) // _SHARE // 2)
     wide = max(half, len(column) // _SHARE)
     values = column[np.isfinite(column.astype(float))]
@@ -191,17 +191,27 @@ def _fitted(
     return out
 
 
-def _parameters(density: Density, sites: Collection[str], state: Mapping[str, Any]) -> Parameters:
-    """What the parameters of data are for every row, by site and name."""
-    atoms = {(n, p): a for n in sites for p, a in density.outputs["parameters"].get(n, {}).items()}
+def parameters_at(
+    density: Density, sites: Collection[str], state: Mapping[str, Any], arrays: Any = None
+) -> Parameters:
+    """What the parameters of data are for every row, by site and name, at values of latents; `arrays` are
+    others than the model's data."""
+    atoms, program = _parameters(density, tuple(sites))
+    data = tuple(density.arguments.arrays if arrays is None else arrays)
+    found = zip(atoms, map(np.asarray, program({n: state[n] for n in density.latents}, data)), strict=True)
     lengths = {n: density.sites[n].shape[:1] for n in sites}
+    return {k: v for k, v in found if v.ndim and v.shape[:1] == lengths[k[0]] and v.dtype.kind in "biuf"}
 
-    def values(latents: Any, *data: Any) -> list[Any]:
+
+@once
+def _parameters(density: Density, sites: tuple[str, ...]) -> tuple[list[tuple[str, str]], ByShape]:
+    atoms = {(n, p): a for n in sites for p, a in density.outputs["parameters"].get(n, {}).items()}
+
+    def values(latents: Any, data: Any) -> list[Any]:
         ev = density.evaluator(latents, data)
         return [ev.full(a) for a in atoms.values()]
 
-    found = zip(atoms, map(np.asarray, once(values, dict(state), *density.arguments.arrays)), strict=True)
-    return {k: v for k, v in found if v.ndim and v.shape[:1] == lengths[k[0]] and v.dtype.kind in "biuf"}
+    return [*atoms], ByShape(values)
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> np.ndarray:

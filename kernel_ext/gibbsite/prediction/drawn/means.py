@@ -42,7 +42,7 @@ def mean_of(fn: Any, shape: tuple[int, ...], key: Any) -> Any:
             return jnp.broadcast_to(transform(mean_of(inner, inner.shape(), key)), shape).astype(float)
     try:
         return jnp.broadcast_to(fn.mean, shape).astype(float)
-    except NotImplementedError:
+    except NotImplementedError:  # NumPyro's word for a distribution that it has no formula for
         count = int(np.clip(_NUMBERS // max(1, int(np.prod(shape))), _LEAST, MEAN_OF))
         keys = jax.random.split(key, count)
 
