@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ModelError, ScheduleError, WordError
 from gibbsite.structure.asking import first_asked
-from gibbsite.structure.ways import ALL, Ways, moved_with
+from gibbsite.structure.ways import ALL, Spread, Ways, moved_with
 from numpyro import plate, sample
 
 
@@ -88,6 +88,17 @@ def test_every_number_proposes_one_way_whose_interval_is_known(fn):
                 break
         assert seen
         assert at <= ALL
+
+
+def test_chains_begin_one_in_each_part_of_the_prior():
+    """What each is drawn from is the prior, and among all of them nothing is left out."""
+    for total in (1, 2, 4, 7):
+        first, second = np.array(
+            [[spread.random() for _ in range(2)] for spread in (Spread(3, c, total) for c in range(total))]
+        ).T
+        assert sorted((first * total).astype(int)) == sorted((second * total).astype(int)) == [*range(total)]
+    drawn = np.array([Spread(seed, 1, 4).random() for seed in range(400)])
+    assert abs(drawn.mean() - 0.5) < 4 * 12**-0.5 / 20  # four standard errors
 
 
 def test_what_continuous_draws_decide_is_found_through_arithmetic():

@@ -29,6 +29,11 @@ def range_of(density: Density, atom: Any) -> Range:
     return _intervals(density, "ranges", lambda atom: None)(atom).ends
 
 
+def of_site(density: Density, site: str) -> Interval:
+    """Between which numbers an element of a latent lies, whatever others bound it by."""
+    return _intervals(density, "ranges", lambda atom: None)(density.latent_vars[site])
+
+
 def positive(density: Density, atom: Any) -> bool:
     """Whether an array is certain to be above 0, or NaN, which stands for what is out of bounds; False is
     "not known". What no latent enters counts by its values."""
@@ -48,14 +53,26 @@ def _intervals(density: Density, name: str, known: Callable[[Any], Interval | No
         jaxpr = density.closed.jaxpr
         given = dict(zip(jaxpr.constvars, density.closed.consts, strict=True))
         given |= dict(zip(density.data_vars, density.arguments.arrays, strict=True))
-        found = {v: of_support(density.sites[n].support) for n, v in density.latent_vars.items()}
+        sites, asked = {v: n for n, v in density.latent_vars.items()}, set[str]()
+
+        def support(site: str) -> Interval:
+            ends = density.outputs["bounds"].get(site)
+            if ends is None or site in asked:  # rows of one site may bound each other
+                return of_support(density.sites[site].support)
+            asked.add(site)
+            low, high = map(found, ends)
+            asked.remove(site)
+            return Interval(low.low, high.high, False, False)
 
         def leaf(atom: Any) -> Interval | None:
             if isinstance(atom, Literal):
                 return of_array(atom.val)
+            if atom in sites:
+                return support(sites[atom])
             return of_array(given[atom]) if atom in given else known(atom)
 
-        density.cache[name] = OnDemand(density.producer, leaf, partial(results, INTERVALS), found)
+        found: OnDemand[Interval] = OnDemand(density.producer, leaf, partial(results, INTERVALS))
+        density.cache[name] = found
     return density.cache[name]
 
 

@@ -5,7 +5,7 @@ free of latents are linear, so they pass through; what remains is a list of arra
 survive. `.to_event(1)`, `factor("f", jnp.sum(…))` and a plate all decompose alike.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,13 +74,17 @@ def levels(terms: Iterable[Term], ev: Evaluator) -> list[Any]:
     return [jnp.where(jnp.isfinite(v), v, 0) for v in values]
 
 
-def summed_beyond(terms: Iterable[Term], ev: Evaluator, less: Iterable[Any]) -> Any:
+def summed_beyond(terms: Iterable[Term], ev: Evaluator, less: Iterable[Any], bounds: Collection[Term]) -> Any:
     """The sum of terms at the values of an evaluator, a scalar, each `less` its level elsewhere: of many
-    large numbers what they differ by, before it is rounded away."""
-    out = jnp.zeros(())
+    large numbers what they differ by, before it is rounded away. Minus infinity where one of the `bounds`
+    among them is negative, outside of a support: other terms may be anything there, NaN as well."""
+    out, outside = jnp.zeros(()), []
     for term, off in zip(terms, less, strict=True):
-        out = out + jnp.sum(jnp.broadcast_to(term.at(ev) - off, term.shape))
-    return out
+        if term in bounds:
+            outside.append(jnp.any(term.at(ev) < 0))
+        else:
+            out = out + jnp.sum(jnp.broadcast_to(term.at(ev) - off, term.shape))
+    return jnp.where(jnp.any(jnp.stack(outside)), -jnp.inf, out) if outside else out
 
 
 def number(rank: int, x: float) -> Weight:

@@ -145,18 +145,26 @@ def wrong_index(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> To
             f"drop`, give them a category of their own, or give {name!r} a distribution, `{name} ~ "
             f"Categorical(w)`, and impute",
         )
+    given = "" if "(" in name else ", or pass the column as integers or as categories"
     return (
         DataError,
         "index-of-another-type",
         f"{name!r} picks elements and holds {found.group(1)}: an index is a whole number; write "
-        f"`{name}.astype(int)`, or pass the column as integers or as categories",
+        f"`{name}.astype(int)`{given}",
     )
 
 
 def _index_in(spot: Spot) -> str | None:
-    """The first name that the line picks by."""
-    inside = re.search(r"\[\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?)", spot.code or spot.text)
-    return inside.group(1) if inside else None
+    """The first name that the line picks by, and what it is called with."""
+    text = spot.code or spot.text
+    inside = re.search(r"\[\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?)", text)
+    if inside is None or text[inside.end() : inside.end() + 1] != "(":
+        return inside and inside.group(1)
+    depth, end = 0, inside.end()
+    while end < len(text) and (depth or end == inside.end()):
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        end += 1
+    return text[inside.start(1) : end]
 
 
 def _missing(name: str, spot: Spot) -> int:

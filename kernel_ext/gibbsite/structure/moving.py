@@ -24,7 +24,7 @@ from gibbsite.structure.automaton import INDEX, Automaton
 from gibbsite.structure.engine import StructureEngine
 from gibbsite.structure.present import Entry
 from gibbsite.structure.straight import Straight
-from gibbsite.structure.ways import Way, Ways, named
+from gibbsite.structure.ways import Spread, Way, Ways, named
 
 MOST = 100
 """Structures that one run may know: each is a part of its program, which takes seconds to compile."""
@@ -255,8 +255,8 @@ class Structured:
     def starts(
         self, settings: Settings, init: Mapping[str, Any] | None = None
     ) -> list[tuple[Way, dict[str, np.ndarray]]]:
-        """By chain: the structure that it starts in, drawn from the prior by a random number generator of its
-        own, and values of sites there. `init` has some of what Python asks for and of these values, for all
+        """By chain: the structure that it starts in, drawn from the prior so that chains are spread over it,
+        and values of sites there. `init` has some of what Python asks for and of these values, for all
         chains or, with an axis of chains before the site's own, for each. Raises `OptionError`."""
         init = {} if init is None else {n: np.asarray(v) for n, v in sensible.by_name("init", init).items()}
         total, found, used = settings.all_chains or settings.chains, [], set()
@@ -274,7 +274,7 @@ class Structured:
             def value(node: Asked, own: Any = own) -> Any:
                 return node.given(own(node.site, node.shape)) if node.site in init else None
 
-            way = self.ways.drawn(np.random.default_rng([settings.seed, c]), value)
+            way = self.ways.drawn(Spread(settings.seed, c, total), value)
             places = self.straight(way).places
             found.append((way, {n: own(n, p.shape) for n, p in places.items() if n in init}))
         if rest := [n for n in init if n not in used]:

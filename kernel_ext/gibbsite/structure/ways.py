@@ -83,6 +83,21 @@ def _somewhere(fn: Any) -> Any:
     return handlers.substitute(fn, substitute_fn=value)
 
 
+class Spread:
+    """Uniform numbers for one of several chains, `c` of `total`: of the first numbers of all there is one in
+    each `total`-th part of what there may be, and so of the second and of all others (McKay, Beckman and
+    Conover 1979, "A comparison of three methods for selecting values of input variables in the analysis of
+    output from a computer code"). Chains that begin far apart tell of modes that moves do not join."""
+
+    def __init__(self, seed: int, c: int, total: int):
+        self._own, self._of_all = np.random.default_rng([seed, c]), np.random.default_rng(seed)
+        self._at, self._total = c, total
+
+    def random(self) -> float:
+        """The next."""
+        return float(self._of_all.permutation(self._total)[self._at] + self._own.random()) / self._total
+
+
 class Ways:
     """All ways through `fn(*args, **kwargs)`."""
 
@@ -300,7 +315,9 @@ class Ways:
         """The way that the number `u` proposes from this one; None where that is to stay."""
         return self.located(way, u)[2]
 
-    def drawn(self, numbers: np.random.Generator, given: Callable[[Asked], Any] = lambda node: None) -> Way:
+    def drawn(
+        self, numbers: "np.random.Generator | Spread", given: Callable[[Asked], Any] = lambda node: None
+    ) -> Way:
         """A way from the prior, as far as proposals know it, with what is `given`, where that is not None."""
         here: Way = ()
         while (node := self.node(here)) is not None:

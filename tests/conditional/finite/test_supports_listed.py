@@ -1,5 +1,7 @@
 """Discrete supports that are finite, however the distribution writes them, against the original joint."""
 
+import itertools
+
 import gibbsite as gb
 import jax.numpy as jnp
 import numpy as np
@@ -164,3 +166,63 @@ def test_sites_that_bound_each_other_in_turn_are_drawn():
     run = gb.model(in_turn, np.array([4, 2])).sample(draws=50, warmup=50, chains=2, seed=0)
     m, n = (np.stack([run.draws[f"{name}{t}"] for t in (0, 1)]) for name in "mn")
     assert (n <= m).all() and (m[1] <= n[0]).all() and (m[0] <= 9).all()
+
+
+def neighbours(y):
+    with numpyro.plate("i", 4):
+        n = numpyro.sample("n", dist.Binomial(6, 0.3))
+    numpyro.sample("y", dist.Binomial(8 - n[:-1] - n[1:], 0.4), obs=y)
+
+
+def all_before(y):
+    with numpyro.plate("i", 4):
+        n = numpyro.sample("n", dist.Binomial(6, 0.3))
+    numpyro.sample("y", dist.Binomial(12 - jnp.cumsum(n), 0.4), obs=y)
+
+
+@pytest.mark.parametrize(("fn", "y"), [(neighbours, [2, 1, 3]), (all_before, [4, 2, 1, 0])])
+def test_totals_that_several_counts_leave_nothing_of(fn, y):
+    """Beyond them a log density is not a number, which is none of the values that can be."""
+    y, state = np.array(y), np.array([2, 1, 3, 1])
+    ours = np.exp(np.asarray(gb.model(fn, y).conditional("n").logits({"n": state})))
+
+    def weight(i, k):
+        n = np.where(np.arange(4) == i, k, state)
+        left = 8 - n[:-1] - n[1:] if fn is neighbours else 12 - np.cumsum(n)
+        return binom.pmf(k, 6, 0.3) * (binom.pmf(y, left.clip(0), 0.4) * (left >= 0)).prod()
+
+    table = np.array([[weight(i, k) for k in range(7)] for i in range(4)])
+    np.testing.assert_allclose(ours, table / table.sum(1, keepdims=True), atol=1e-5)
+
+
+def epidemic(y, people=9):
+    """Counts of infections and recoveries, each out of what those before it left."""
+    well, ill = jnp.array(people - 2), jnp.array(2)
+    for t in range(len(y)):
+        n = numpyro.sample(f"n{t}", dist.Binomial(well, 1 - jnp.exp(-1.5 * ill / people)))
+        r = numpyro.sample(f"r{t}", dist.Binomial(ill, 0.4))
+        well, ill = well - n, ill + n - r
+        numpyro.sample(f"y{t}", dist.Binomial(n, 0.7), obs=y[t])
+
+
+def test_an_epidemic_by_chance_moves_to_all_that_it_can_be():
+    """Against a sum over all of its courses; the counts of each kind are drawn in colours."""
+    y, means, total = np.array([1, 2, 1]), np.zeros(3), 0.0
+    for n0, n1, n2 in itertools.product(range(8), repeat=3):
+        for r0, r1 in itertools.product(range(3), range(8)):
+            well, ill, weight = 7, 2, 1.0
+            for t, (n, r) in enumerate([(n0, r0), (n1, r1), (n2, None)]):
+                weight *= binom.pmf(n, well, 1 - np.exp(-1.5 * ill / 9)) * binom.pmf(y[t], n, 0.7)
+                weight *= 1.0 if r is None else binom.pmf(r, ill, 0.4)
+                well, ill = well - n, ill + n - (r or 0)
+                if well < 0 or ill < 0 or not weight > 0:
+                    weight = 0.0
+                    break
+            means, total = means + weight * np.array([n0, n1, n2]), total + weight
+    model = gb.model(epidemic, y)
+    text = "Gibbs [n0 n1 n2] (*) Gibbs r0 (*) Gibbs r1 (*) Gibbs r2"
+    run = model.sample(schedule=text, draws=2000, warmup=200, chains=4, seed=0)
+    found = np.stack([np.asarray(run.draws[f"n{t}"]) for t in range(3)], -1).astype(float)
+    error = found.mean(1).std(0, ddof=1) / 2
+    assert (np.abs(found.mean((0, 1)) - means / total) < 5 * error + 0.01).all()
+    assert run.summary()["r_hat"].max() < 1.02

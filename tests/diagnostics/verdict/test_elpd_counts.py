@@ -3,6 +3,7 @@
 from typing import Any
 
 import gibbsite as gb
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -100,3 +101,20 @@ def test_values_that_other_data_rule_out_have_no_weight():
         logsumexp(whole) - logsumexp(whole - of(row) + of(row, k)) for row in range(3) for k in range(3)
     )
     assert abs(found.elpd - exact) < 4 * found.mcse + 0.02
+
+
+def filled_in(x, y):
+    """A covariate with a distribution, whose gaps the model fills in by itself."""
+    lacking = np.flatnonzero(np.isnan(x))
+    mu = sample("mu", dist.Normal(0, 2))
+    gaps = sample("gaps", dist.Normal(mu, 1.0).expand([len(lacking)]).to_event(1).mask(False))
+    x = jnp.asarray(x).at[lacking].set(gaps)
+    sample("x", dist.Normal(mu, 1.0), obs=x)
+    sample("y", dist.Normal(x, 0.5), obs=y)
+
+
+def test_what_is_observed_at_values_computed_from_latents_is_told():
+    x, y = np.array([0.3, np.nan, 1.2, -0.4]), np.array([0.1, 0.9, 1.4, -0.2])
+    found = gb.model(filled_in, x, y).sample(draws=100, warmup=100, chains=2, seed=0).elpd()
+    assert found.n_data_points == 4 and found.computed == ("x",)
+    assert "x not counted: what is observed there is computed from latents" in str(found)

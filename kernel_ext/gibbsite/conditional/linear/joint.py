@@ -111,8 +111,12 @@ class JointGaussian(Update):
         close by, sums over data lose nothing to numbers that cancel.
         """
         others = {n: v for n, v in latents.items() if n not in self.sites}
-        zero = self._zero()
         ev, rows, factor = self._factored(others, data, auxiliary or {})
+        return self._settled(latents, data, ev, rows, factor)
+
+    def _settled(self, latents: Mapping[str, Any], data: Any, ev: Any, rows: Any, factor: Bordered) -> Solved:
+        """As `solved`, where the precision is factorised."""
+        others, zero = {n: v for n, v in latents.items() if n not in self.sites}, self._zero()
         found = {n: jnp.asarray(latents.get(n, v), v.dtype) for n, v in zero.items()}
         start = {n: jnp.where(jnp.isfinite(v), v, 0) for n, v in found.items()}
 
@@ -141,10 +145,12 @@ class JointGaussian(Update):
     def differentiable(self, latents: Mapping[str, Any], data: Any, held: bool) -> tuple[Vector, Bordered]:
         """Mean and factorised precision, which derivatives of any order go through; where `held`, they hold
         the mean fixed."""
-        latents_now = {n: jax.lax.stop_gradient(v) for n, v in latents.items()}
-        mean = jax.tree.map(jax.lax.stop_gradient, self.solved(latents_now, data).mean)
         others = {n: v for n, v in latents.items() if n not in self.sites}
         ev, rows, factor = self._factored(others, data, {}, differentiable=True)
+        now = {n: jax.lax.stop_gradient(v) for n, v in latents.items()}
+        at = self.density.evaluator({**now, **self._zero()}, data)
+        fixed = jax.tree.map(jax.lax.stop_gradient, factor)
+        mean = self._settled(now, data, at, self._rows.slopes(at, {}), fixed).mean
         if not held:  # of a quadratic, one step leads to the mean from anywhere
             move = factor.solve(self._gradient(mean, rows, ev, others, data))
             mean = jax.tree.map(jnp.add, mean, move)

@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from gibbsite.density import Density
+from gibbsite.density.intervals import range_of
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
 from gibbsite.programs.maps.access import Table, of_site
@@ -19,6 +20,7 @@ from gibbsite.programs.maps.access import Table, of_site
 Shape = tuple[int, ...]
 
 _MOST_BOUNDS = 4096
+_FEW_BOUNDS = 256  # joint values of the sites that bound one, each of which is looked at by itself
 _MOST_ROUNDS = 8
 
 
@@ -104,8 +106,13 @@ def _widest_range(
     supports = {n: finite_support(density, n, asking) for n in blame if n != name}
     endless = [n for n, s in supports.items() if s is None or s.values.ndim > 1]
     mixed = [n for n in blame for a in atoms if not all(x.single for x in density.maps[a].get(n, ()))]
-    many = int(np.prod([s.size for s in supports.values() if s], dtype=np.int64)) > _MOST_BOUNDS
-    if mixed or many:
+    many = math.prod(s.size for s in supports.values() if s)
+    if mixed or many > _FEW_BOUNDS:
+        ends = range_of(density, atoms[0])[0], range_of(density, atoms[1])[1]
+        if ends[1] - ends[0] < _MOST_BOUNDS:  # neither infinite nor NaN
+            values = np.arange(int(ends[0]), int(max(ends)) + 1)
+            return FiniteSupport(values.astype(site.dtype), site.shape, None)
+    if mixed or many > _MOST_BOUNDS:
         first = (mixed + blame)[0]
         raise ModelError(
             f"the support of {name!r} depends on the latent site {first!r}, so its size changes from draw "
@@ -115,7 +122,7 @@ def _widest_range(
     if endless:
         return None
 
-    def ends(known: Mapping[str, Any]) -> tuple[int, int]:
+    def widest(known: Mapping[str, Any]) -> tuple[int, int]:
         low, high = np.inf, -np.inf
         for values in itertools.product(*known.values()):
             filled = {
@@ -134,13 +141,13 @@ def _widest_range(
             before = low, high
             if (high - low + 1) * math.prod(map(len, known.values())) > _MOST_BOUNDS:
                 return None
-            low, high = ends({**known, name: np.arange(low, high + 1)})
+            low, high = widest({**known, name: np.arange(low, high + 1)})
             if (low, high) == before:
                 break
         else:
             return None
     else:
-        low, high = ends(known)
+        low, high = widest(known)
     return FiniteSupport(np.arange(low, high + 1).astype(site.dtype), site.shape, None)
 
 

@@ -11,21 +11,25 @@ from gibbsite.diagnostics.predictive.caveats import factors_text, given_text
 class ELPDData(arviz_stats.ELPDData):
     """`summed` and `integrated` are latents that are gone from the likelihood, `given` those that are not
     though a datum drew them, `labels` the discrete ones of these; `factors` are `numpyro.factor` statements
-    that read what data are drawn from; `doubtful` are refits that did not converge; `bounding` are data that
-    alone keep latents where they are, whose k is infinite."""
+    that read what data are drawn from, `computed` sites whose `obs=` is computed from latents; `doubtful` are
+    refits that did not converge; `bounding` are data that alone keep latents where they are, whose k is
+    infinite."""
 
     summed: Sequence[str] = ()
     integrated: Sequence[str] = ()
     given: Sequence[str] = ()
     labels: Sequence[str] = ()
     factors: Sequence[str] = ()
+    computed: Sequence[str] = ()
     doubtful: Sequence[str] = ()
     bounding: Sequence[str] = ()
 
     def __str__(self) -> str:
         with np.errstate(invalid="ignore"):  # shares of no k, where none can be estimated
-            plain = super().__str__()
-        return "\n".join([plain.rstrip(), *self._notes()])
+            plain = super().__str__().rstrip()
+        if np.isnan(self.p):  # of groups left out together no number of parameters is counted
+            plain = "\n".join(row for row in plain.splitlines() if not row.startswith("p_"))
+        return "\n".join([plain, *self._notes()])
 
     def _notes(self) -> list[str]:
         found = [
@@ -50,6 +54,11 @@ class ELPDData(arviz_stats.ELPDData):
             found.append(f"not to be relied on: {'; '.join(self.doubtful[:3])}{more}")
         if self.factors:
             found.append(factors_text(self.factors, "counted"))
+        if self.computed:
+            found.append(
+                f"{', '.join(self.computed)} not counted: what is observed there is computed from latents; "
+                'give the data themselves, and NaN where they lack with missing="impute"'
+            )
         if self.pareto_k is not None and (lost := int(np.isnan(self.pareto_k.values).sum())):
             found.append(f"{lost} Pareto k cannot be estimated: too few different likelihoods")
         return found

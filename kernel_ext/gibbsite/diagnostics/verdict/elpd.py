@@ -53,8 +53,8 @@ def elpd_of(run: Any) -> Any:
             f"; what the factor {factors[0]!r} adds is no datum, which could be left out: write it as data "
             "of a distribution (a class of your own with `log_prob` will do)" if factors else ""
         )  # fmt: skip
-        if missing == "observed sites" and (computed := _computed(parts_of(run)[0].model.density)):
-            why = f"; what {computed[0]!r} is observed at is computed from latents, and no datum"
+        if missing == "observed sites" and (found := computed(parts_of(run)[0].model.density)):
+            why = f"; what {found[0]!r} is observed at is computed from latents, and no datum"
         raise ModelError(
             f"the run of {run.model_name!r} lacks {missing}: nothing can be predicted by it{why}"
         )
@@ -83,6 +83,7 @@ def elpd_of(run: Any) -> Any:
     out.factors = tuple(
         dict.fromkeys(n for p in parts for n in factors_beside(p.model.density, p.plan.observed))
     )
+    out.computed = tuple(dict.fromkeys(n for p in parts for n in computed(p.model.density)))
     sites = {n: s for p in parts for n, s in p.model.density.sites.items()}
     out.labels = tuple(n for n in out.given if n in sites and sites[n].fn_name.startswith("Categorical"))
     out.warning = bool(out.warning) or bool(out.given) or bool(ends.any())
@@ -95,7 +96,7 @@ def _told(by: Callable[..., Any], part: Part, seed: int) -> Any:
         return by(plan, {INPUTS_KWARG: plan.inputs}, draws, seed)
 
 
-def _computed(density: Any) -> list[str]:
+def computed(density: Any) -> list[str]:
     """The observed sites whose values are computed from latents."""
     now = current(density)
     return [n for n in density.outputs["observed"] if n not in (*now.data, *now.given)]

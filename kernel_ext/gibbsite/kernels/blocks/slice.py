@@ -18,6 +18,12 @@ from gibbsite.kernels.blocks.adapt import ScaleTuning, adapt_scale, init_scale
 from gibbsite.kernels.blocks.finite import given_to
 from gibbsite.kernels.blocks.target import Target, Values
 
+# A slice may be of pieces, as where a number is looked up in a table by its floor: intervals about as long as
+# moves are end in the gap and never reach over it. One update in four begins with eight times the width (Neal
+# 2003, section 4.1: widths may be drawn), which takes three evaluations more of some six; a gap of a quarter
+# of the support was crossed in half as many sweeps as with one in eight.
+_REACHES, _REACH = 1 / 4, 8.0
+
 
 class SliceTuning(NamedTuple):
     """Width of the first interval per coordinate, learned in warm-up from the distance moved."""
@@ -64,13 +70,14 @@ class Slice(SiteKernel):
         """One sweep over all elements, site by site where theirs are independent, else in order."""
         free = target.unconstrain(z)
         start, unravel = ravel_pytree(free)
-        apart = self._apart(z)
+        apart, (key, key_reach) = self._apart(z), random.split(key)
+        width = tuning.width * jnp.where(random.bernoulli(key_reach, _REACHES), _REACH, 1.0)
         if apart is None:
             flat, evaluations = slice_in_turn(
-                key, lambda u: target.free_logdensity(unravel(u)), start, tuning.width, self._max_steps
+                key, lambda u: target.free_logdensity(unravel(u)), start, width, self._max_steps
             )
         else:
-            flat, evaluations = self._at_once(key, free, unravel(tuning.width), apart, target)
+            flat, evaluations = self._at_once(key, free, unravel(width), apart, target)
         new = tuning.after(flat, start, adapting)
         return target.constrain(unravel(flat)), new, step_info(1.0, evaluations, jnp.mean(tuning.width))
 

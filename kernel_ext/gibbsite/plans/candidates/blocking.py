@@ -38,8 +38,10 @@ from gibbsite.plans.candidates.limits import (
     FILLED,
     LEAST_TOLD,
     MOST_COUNTED,
+    MOST_GRADIENT_TIMES,
     MOST_MISSING,
     MOST_UNBOUNDED_TIMES,
+    STATES_TAKEN,
 )
 from gibbsite.plans.schedule.elimination import joint_draw
 from gibbsite.plans.schedule.parse import Update
@@ -262,15 +264,17 @@ def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tup
     level = tuple(n for n in density.latents if n in near and n in (told | lacking) - spread)
     lost, data = size_of(density, level), size_of(density, [name])
     for n in noise if level else ():
-        least, most = _times(lost, data, 1.0, max(data + 1.0, MOST_UNBOUNDED_TIMES))
+        free = [n for n in level if not density.sites[n].discrete]
+        first = MOST_GRADIENT_TIMES if size_of(density, free) >= data >= STATES_TAKEN else 1.0
+        least, most = _times(lost, data, first, max(data + 1.0, MOST_UNBOUNDED_TIMES))
         if n in matrix and lacking:  # the values that it imputes speak for it: a row that lacks one is lost
             rows = data / math.prod(density.sites[name].event_shape)
             least = max(least, (rows + lost) / (rows - lost) if lost < rows else least)
             most = max(most, 1.0 + LEAST_TOLD)
         through = f"{n} and {', '.join(level)} make each other likely in {name}" if n in matrix else ""
         through += f", {size_of(density, [*lacking])} values of which lack" if through and lacking else ""
-        free = density.sites[n].fn_name not in _BOUNDED and all_met(density, name, level)
-        yield n, _Noise(Tie(n, level, name, least, most, free, through), data, lost)
+        unbounded = density.sites[n].fn_name not in _BOUNDED and all_met(density, name, level)
+        yield n, _Noise(Tie(n, level, name, least, most, unbounded, through), data, lost)
 
 
 def all_met(density: Density, name: str, sites: Collection[str]) -> bool:

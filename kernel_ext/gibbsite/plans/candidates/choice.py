@@ -180,6 +180,9 @@ def _best(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
         if curved := scales.promises.uncurved(best.spec):
             scales.look(curved)
             continue
+        if regret > CLOSE and (rivals := _at_least(weighed)):
+            scales.derive(rivals[0].spec)
+            continue
         if not scales.tried_text and regret > CLOSE:
             exact = _to_be_tried(facts, weighed)
             if exact is not None and not exact.derived:
@@ -277,6 +280,13 @@ def _least_regret(weighed: Sequence[_Weighed]) -> tuple[_Weighed, float]:
     equal = [i for i, r in enumerate(regrets) if r < EQUAL * min(regrets)]
     at = min(equal, key=lambda i: (round(weighed[i].run * weighed[i].likely / 1e9, 1), i))
     return weighed[at], regrets[at]
+
+
+def _at_least(weighed: Sequence[_Weighed]) -> list[_Weighed]:
+    """Those whose work is not known and that others are held against: a regret of what turns out to take
+    longer is none."""
+    cheapest = [min(weighed, key=lambda w: w.cost(case)) for case in _CASES]
+    return [w for w in cheapest if not w.derived]
 
 
 def _pays(weighed: Sequence[_Weighed], best: _Weighed, exact: _Weighed) -> bool:

@@ -37,9 +37,11 @@ PATH = 3.5
 LONG_PATH, SHORT_PATH = 3.0, 15
 # The time of its draws: mostly .8 to 5.3 (hierarchies in learnt coordinates .8 to 2.6, mixtures without their
 # labels and a scale by itself the longest), 6.7 and 7.1 in two, 40 with 200 horseshoe columns, which is not
-# foreseen; 34, 38 (eight states, one datum for each) and 43 (a walk of 80) where as many states as there are
-# data can take all of these from their noise.
+# foreseen; 34, 38 (eight states, one datum for each), 43 (a walk of 80) and 26 to 108 (a map of 49 areas)
+# where as many states as there are data can take all of these from their noise: with so many states, never
+# as fast as others mostly are.
 GRADIENT_TIMES, MOST_GRADIENT_TIMES, MOST_UNBOUNDED_TIMES = 1.2, 5.0, 34.0
+STATES_TAKEN = 8
 # Effects for each number of their scale below which trajectories that move both diverge, where its prior
 # reaches to 0: one 36 to 97 times in 6000 draws of 24 effects, two up to 37, four up to 7, eight never
 # (`python benchmarks/few_effects.py`). Neither coordinate fits, as the scale may be anything.

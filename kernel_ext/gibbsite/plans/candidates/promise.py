@@ -273,21 +273,30 @@ class Promises:
         within = [t for t in self.held if t.site in mine and not t.known]
         if update.kernel not in ("NUTS", "HMC"):
             return None
-        data = [t for t in within if {*t.given} <= mine and not (t.level or t.through)]
-        funnel = any(t.where in mine for t in within)
-        meeting = () if update.eliminated else self.meeting
-        noise = [t.most for t in data if funnel or not t.unbounded or t in meeting]
         shares = [t.most for t in within if t.where in mine and _is_share(self.facts.density, t)]
         few = hardly_told(self.facts.density, update.sites, SOME_EFFECTS)
         least = SOME_EFFECTS_TIMES if few else MOST_GRADIENT_TIMES
-        most = max([min(MOST_UNBOUNDED_TIMES, max([least, *noise])), *shares])
+        most = max([min(MOST_UNBOUNDED_TIMES, max(least, self._noise_of(update)[1])), *shares])
         return max(most, self._by_curvature(update)[1])
 
+    def _noise_of(self, update: Update) -> tuple[float, float]:
+        """The least and the most time of what data say of their noise where gradients move it with what takes
+        most of that from them; zeros where they move no noise."""
+        mine = {*update.sites}
+        within = [t for t in self.held if t.site in mine and not t.known]
+        data = [t for t in within if {*t.given} <= mine and not (t.level or t.through)]
+        funnel = any(t.where in mine for t in within)
+        meeting = () if update.eliminated else self.meeting
+        taken = [t for t in data if funnel or not t.unbounded or t in meeting]
+        return max((t.least for t in taken), default=0.0), max((t.most for t in taken), default=0.0)
+
     def _own(self, update: Update) -> float:
-        """The time that a kernel needs by itself: of gradients at least what curvature leaves, of Pólya-gamma
-        draws what their variates know beyond the data."""
+        """The time that a kernel needs by itself: of gradients at least what curvature leaves, and longer
+        where states take all from their noise; of Pólya-gamma draws what their variates know beyond the
+        data."""
         if update.kernel != "PolyaGamma":
-            return max(_OWN.get(update.kernel, 1.0), self._by_curvature(update)[0])
+            taken = self._noise_of(update)[0] if update.kernel in ("NUTS", "HMC") else 0.0
+            return max(_OWN.get(update.kernel, 1.0), taken, self._by_curvature(update)[0])
         kept = min(map(kept_information, polya_gamma_block(self.facts.density, update.sites).likelihoods))
         return (2 - kept) / kept if kept else math.inf
 

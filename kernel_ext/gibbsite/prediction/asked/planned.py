@@ -33,7 +33,7 @@ from gibbsite.prediction.asked.groups import argument_of
 from gibbsite.prediction.asked.looped import of_other_rows
 from gibbsite.prediction.asked.places import Places, Rows, grown_plates, rows_of
 from gibbsite.prediction.asked.resting import read_whole, resting
-from gibbsite.prediction.asked.row_by_row import check_numbered, company
+from gibbsite.prediction.asked.row_by_row import check_numbered, company, fewer_elements
 from gibbsite.prediction.asked.together import alone_and_among, counted_by_python, own_rows_move
 from gibbsite.prediction.asked.unheard import unheard
 from gibbsite.prediction.drawn.asking import asking
@@ -487,15 +487,11 @@ def _counted_anew(
     if not alone_and_among(density, among, split.before, split.now, data):
         return ()
     reads = f"Python reads {', '.join(counted)} within the model (np.unique, dummies, a largest value)"
-    lengths = {r.before for r in rows}
-    for name in origin.density.latents:
-        before, now = (d.sites[name].shape if name in d.sites else () for d in (origin.density, density))
-        if any(n < b and b not in lengths for b, n in zip(before, now, strict=False)):
-            raise DataError(
-                f"{name!r} has {max(now)} elements with these data and had {max(before)}: {reads}, and "
-                "numbers the values of other data anew. Number them before the model, in a column of their "
-                "own, or index by the column itself"
-            )
+    if told := fewer_elements(origin, density, {r.before for r in rows}):
+        raise DataError(
+            f"{told}: {reads}, and numbers the values of other data anew. Number them before the model, in a "
+            "column of their own, or index by the column itself"
+        )
     return (
         f"what the model makes of these rows is another than among its own: {reads}, and counts other data "
         "anew; compute such numbers before the model, as columns of their own",

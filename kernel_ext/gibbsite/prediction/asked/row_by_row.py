@@ -87,15 +87,21 @@ def check_numbered(origin: Any, density: Density, of_rows: Collection[int]) -> N
     the first value that is there would have the first one's. Axes as long as the model's own rows, `of_rows`,
     may be shorter. Raises `DataError`."""
     numbered = numbered_by_python(origin)
-    for name in origin.density.latents if numbered else ():
+    told = fewer_elements(origin, density, of_rows) if numbered else ""
+    if told:
+        raise DataError(f"{told}: {_numbered(numbered)}")
+
+
+def fewer_elements(origin: Any, density: Density, of_rows: Collection[int]) -> str:
+    """What is said of the first latent that has fewer elements with other data than with the model's own,
+    along an axis that is none of its rows, `of_rows`; "" where there is none."""
+    for name in origin.density.latents:
         before, now = (d.sites[name].shape if name in d.sites else () for d in (origin.density, density))
-        if len(before) != len(now):
-            continue
-        for b, n in zip(before, now, strict=True):
+        axes = zip(before, now, strict=True) if len(before) == len(now) else ()
+        for b, n in axes:
             if n < b and b not in of_rows:
-                raise DataError(
-                    f"{name!r} has {n} elements with these data and had {b}: {_numbered(numbered)}"
-                )
+                return f"{name!r} has {n} elements with these data and had {b}"
+    return ""
 
 
 def numbered_by_python(origin: Any) -> tuple[str, ...]:

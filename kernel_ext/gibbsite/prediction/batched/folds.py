@@ -15,7 +15,13 @@ from gibbsite.diagnostics.predictive.caveats import factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.parts import parts_of
 from gibbsite.diagnostics.predictive.predict import log_likelihood
-from gibbsite.diagnostics.verdict.elpd import elpd_of, observation_names, relative_efficiency, scored
+from gibbsite.diagnostics.verdict.elpd import (
+    computed,
+    elpd_of,
+    observation_names,
+    relative_efficiency,
+    scored,
+)
 from gibbsite.errors import DataError, ModelError, OptionError, ScheduleError, UnknownNameError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
@@ -287,6 +293,7 @@ def _result(
         n_folds=folds,
     )
     out.doubtful, out.factors = tuple(doubtful), factors_beside(run.plan.density, run.plan.observed)
+    out.computed = tuple(computed(run.plan.density))
     out.mcse_i, out.mcse = errors, float(np.sqrt(np.sum(errors**2)))
     out.by = by if isinstance(by, str) else None
     return out

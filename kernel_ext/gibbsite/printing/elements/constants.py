@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.density.density import Density
-from gibbsite.density.intervals import of_support
+from gibbsite.density.intervals import of_site
 from gibbsite.printing.elements.indices import Index, Span, Sym, added, bounds, moved, written
 from gibbsite.printing.elements.text import ATOM, PRODUCT, SUM, Text, call
 from gibbsite.printing.elements.writer import Writer
@@ -221,11 +221,7 @@ class Values:
         density = self._density
         if site in density.enumerated:
             return of_array(np.asarray(density.enumerated[site]))
-        ends = density.outputs.get("bounds", {}).get(site)
-        if not ends:
-            return of_support(density.sites[site].support)
-        low, high = map(self._intervals, ends)
-        return Interval(low.low, high.high, False, False)
+        return of_site(density, site)
 
 
 class Printer(Writer, ABC):

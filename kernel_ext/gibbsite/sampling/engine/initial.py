@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from numpyro import handlers
-from numpyro.distributions import constraints
+from numpyro.distributions import Unit, constraints
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import conditioned
@@ -240,8 +240,10 @@ def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> s
             if not len(wrong):
                 continue
             at = tuple(int(i) for i in wrong[0])
-            value = np.asarray(site["value"])[at]
             where = f", at index {list(at)} ({len(wrong)} such elements)" if at else ""
+            if isinstance(site["fn"], Unit):
+                return f"factor {name!r}{where} is {terms[at]}: what it asks of the draws does not hold there"
+            value = np.asarray(site["value"])[at]
             return f"{kind} {name!r}{where} has log-probability {terms[at]} for the value {value}"
     return None
 

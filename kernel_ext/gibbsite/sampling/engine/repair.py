@@ -46,9 +46,9 @@ def bounded(density: Density) -> dict[str, Any]:
     """The continuous latents that data or others bound, with their conditionals, where these are drawn from
     as they are: wherever the others start, there is a possible value."""
     read = {n for term in density.bounds for n in density.maps.latents(term.atom)}
-    found = {n: conditional_of(density, n) for n in density.latents if n in read}
-    free = {n: c for n, c in found.items() if not density.sites[n].discrete}
-    return {n: c for n, c in free.items() if c.kind == "conjugate"}
+    free = [n for n in density.latents if n in read and not density.sites[n].discrete]
+    found = {n: conditional_of(density, n) for n in free}
+    return {n: c for n, c in found.items() if c.kind == "conjugate"}
 
 
 @once
