@@ -174,6 +174,7 @@ def optional(y, scale=2.0):
     sample("y", dist.Normal(mean, sg).expand(y.shape).to_event(1), obs=y)
 
 
+@pytest.mark.slow
 def test_chains_leave_starts_that_a_prior_has_far_out():
     """A chain that started where the scale is .006 stayed there, every step of it divergent."""
     y = np.random.default_rng(1).normal(size=20) + 0.1

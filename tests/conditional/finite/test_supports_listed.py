@@ -205,6 +205,7 @@ def epidemic(y, people=9):
         numpyro.sample(f"y{t}", dist.Binomial(n, 0.7), obs=y[t])
 
 
+@pytest.mark.slow
 def test_an_epidemic_by_chance_moves_to_all_that_it_can_be():
     """Against a sum over all of its courses; the counts of each kind are drawn in colours."""
     y, means, total = np.array([1, 2, 1]), np.zeros(3), 0.0

@@ -26,7 +26,7 @@ def side_by_side(y):
     numpyro.sample("y", dist.Normal(loc[:, None], 0.5).to_event(2), obs=np.stack([y, y]))
 
 
-@pytest.mark.parametrize("fn", [looked_up, side_by_side])
+@pytest.mark.parametrize("fn", [looked_up, pytest.param(side_by_side, marks=pytest.mark.slow)])
 def test_chains_go_over_the_gaps_between_pieces(fn):
     """Of five cells two weigh .53 and .42, and what lies between them nothing."""
     truth = softmax([-0.5 * ((Y - t) ** 2).sum() / 0.25 for t in TABLE])

@@ -14,6 +14,7 @@ from gibbsite.plans.candidates import choice
 from gibbsite.plans.candidates.blocking import diverging, ties_of
 from gibbsite.plans.candidates.choice import chosen
 from gibbsite.plans.schedule.parse import parse_schedule
+from helpers.models.hierarchies import HIERARCHIES
 from scipy.special import polygamma
 
 
@@ -212,12 +213,13 @@ def test_what_can_meet_all_data_is_integrated_out():
 
 
 def test_candidates_say_what_was_weighed_and_why():
-    schedule = rough().schedule()
+    signed = HIERARCHIES["unknown sign"]
+    schedule = gb.model(signed.fn, *signed.args).schedule()
     first, *rest = schedule.candidates
     assert first.chosen and first.text == schedule.text and not any(c.chosen for c in rest)
     assert [c.efficiency for c in rest] == sorted((c.efficiency for c in rest), reverse=True)
-    tried = next(c for c in rest if c.text == "Conjugate s (*) Conjugate o (*) Conjugate x")
-    assert tried.measured is not None and f"s takes {tried.measured:.1f} sweeps" in first.because
+    tried = next(c for c in rest if c.text == "Conjugate tau (*) Conjugate z")
+    assert tried.measured is not None and f"tau takes {tried.measured:.1f} sweeps" in first.because
     assert all(c.compiling > 1e9 for c in (first, *rest))
     shown = str(schedule)
     assert f"chosen: {schedule.text}: " in shown and f"weighed: {tried.text}: about " in shown

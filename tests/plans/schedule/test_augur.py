@@ -60,7 +60,7 @@ SCHEDULES = [
     "ESlice [mu] (*) DiscGibbs [z]",
     "ReflSlice [mu] (*) DiscGibbs [z]",
     "GradHMC(step_size=0.3, num_steps=6) [mu] (*) DiscGibbs [z]",
-    "NUTS [mu] (*) DiscGibbs [z]",
+    pytest.param("NUTS [mu] (*) DiscGibbs [z]", marks=pytest.mark.slow),
     "3 x PropMH(proposal=around) [mu] (*) DiscGibbs [z]",
 ]
 

@@ -17,7 +17,7 @@ from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import RECURSION, location_scales
 from gibbsite.density.known_elements import observed_values
 from gibbsite.elimination import marginal_of
-from gibbsite.plans.candidates.blocking import Tie, hardly_told, size_of
+from gibbsite.plans.candidates.blocking import Tie, all_met, hardly_told, size_of
 from gibbsite.plans.candidates.curvature import Curvature, curvature_of, gaussian_part
 from gibbsite.plans.candidates.limits import (
     COMPILING,
@@ -282,9 +282,17 @@ class Promises:
     def _noise_of(self, update: Update) -> tuple[float, float]:
         """The least and the most time of what data say of their noise where gradients move it with what takes
         most of that from them; zeros where they move no noise."""
-        mine = {*update.sites}
+        density, mine = self.facts.density, {*update.sites}
+        gone = {m for n in update.eliminated for m in density.members.get(n, (n,))} | {*update.eliminated}
+
+        def takes(t: Tie) -> bool:
+            left = {*t.given} - gone
+            if t.level or t.through or not left or not left <= mine:
+                return False
+            return left == {*t.given} or (t.where in density.sites and all_met(density, t.where, left))
+
         within = [t for t in self.held if t.site in mine and not t.known]
-        data = [t for t in within if {*t.given} <= mine and not (t.level or t.through)]
+        data = [t for t in within if takes(t)]
         funnel = any(t.where in mine for t in within)
         meeting = () if update.eliminated else self.meeting
         taken = [t for t in data if funnel or not t.unbounded or t in meeting]

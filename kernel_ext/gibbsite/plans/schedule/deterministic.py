@@ -81,11 +81,14 @@ def _check(density: Density, names: Sequence[str], supports: Any, states: Sequen
         for factor, mask in found:
             one_endless = any(supports[s] is None for s in factor.sites)
             if len(factor.sites) > 1 and one_endless and not connected(_within(factor, mask, alone)):
-                pair = " and ".join(map(repr, dict.fromkeys(factor.sites)))
+                sites = list(dict.fromkeys(factor.sites))
+                pair = " and ".join(map(repr, sites))
+                some = f" that sums one out, as `Eliminate {sites[0]} > RandomWalk {sites[-1]}`"
+                some *= len(sites) == 2
                 raise ScheduleError(
                     f"elements of {pair} determine each other through {factor.origin!r}: moved one by one "
                     f"they never reach all that is possible, and integers without end are not drawn jointly. "
-                    f"Truncate them (for example a Categorical over 0…K), or give a schedule"
+                    f"Truncate them (for example a Categorical over 0…K), or give a schedule{some}"
                 )
         return
 
