@@ -65,6 +65,7 @@ def test_a_group_is_left_out_with_its_effect():
 
     run = gb.model(model, frame).sample(draws=3000, warmup=300, chains=2)
     found = run.elpd(by="town")
+    assert "p_kfold" not in str(found) and "elpd_kfold" in str(found)
     covariance = 1.0 + np.equal.outer(frame.town.values, frame.town.values) + np.eye(12)
     truth = []
     for town in ("Ada", "Box", "Cob"):

@@ -87,6 +87,19 @@ def test_a_density_that_is_not_finite_names_site_row_and_value():
         bad.sample(draws=5, warmup=5, chains=2, schedule="NUTS a")
 
 
+def ordered():
+    with numpyro.plate("r", 6):
+        z = numpyro.sample("z", dist.Normal(0.0, 1.0).expand([4]).to_event(1))
+        numpyro.factor("order", jnp.where((jnp.diff(z) > 0).all(-1), 0.0, -jnp.inf))
+
+
+def test_a_factor_that_no_start_fulfils_is_told_as_one():
+    with pytest.raises(
+        ModelError, match=r"factor 'order', at index \[\d\].* is -inf: what it asks of the draws"
+    ):
+        gb.model(ordered).sample(draws=5, warmup=5, chains=2, schedule="NUTS z", rescue=False)
+
+
 def test_a_density_that_is_not_finite_in_a_program_that_was_compiled_for_other_data():
     x, y = np.ones(6, np.float32), np.arange(6, dtype=np.float32)
     options = {"draws": 5, "warmup": 5, "chains": 2, "schedule": "NUTS a"}

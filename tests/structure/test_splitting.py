@@ -70,7 +70,7 @@ def features(count: np.ndarray, z: dict[str, np.ndarray]) -> dict[str, np.ndarra
 @pytest.mark.parametrize(
     ("sites", "share"),
     [
-        pytest.param("mu w", 0.7, id="plates and weights", marks=pytest.mark.slow),
+        pytest.param("mu w", 0.7, id="plates and weights"),
         pytest.param("mu tau", 0.9, id="plates", marks=pytest.mark.slow),
         pytest.param("mu tau h w rows", 0.5, id="all", marks=pytest.mark.slow),
         pytest.param("h w", 0.0, id="births", marks=pytest.mark.slow),

@@ -7,6 +7,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from gibbsite.errors import ModelError, ScheduleError, WordError
+from gibbsite.sampling.start import settings_for
 from gibbsite.structure.asking import first_asked
 from gibbsite.structure.ways import ALL, Spread, Ways, moved_with
 from numpyro import plate, sample
@@ -99,6 +100,20 @@ def test_chains_begin_one_in_each_part_of_the_prior():
         assert sorted((first * total).astype(int)) == sorted((second * total).astype(int)) == [*range(total)]
     drawn = np.array([Spread(seed, 1, 4).random() for seed in range(400)])
     assert abs(drawn.mean() - 0.5) < 4 * 12**-0.5 / 20  # four standard errors
+
+
+def test_a_run_begins_in_structures_that_are_spread_over_the_prior():
+    """Two sizes that are equally probable and far apart are both seen, whatever the seed."""
+
+    def any_size(y):
+        count = sample("K", dist.DiscreteUniform(1, 8))
+        loc = sum(sample(f"b[{k}]", dist.Normal(0.0, 1.0)) for k in range(count))
+        sample("y", dist.Normal(loc, 1.0), obs=y)
+
+    structured = gibbsite.model(any_size, 1.0).structured
+    for seed in range(4):
+        starts = structured.starts(settings_for(draws=1, warmup=1, chains=4, seed=seed))
+        assert sorted((dict(way)["K"] - 1) // 2 for way, _ in starts) == [0, 1, 2, 3]
 
 
 def test_what_continuous_draws_decide_is_found_through_arithmetic():

@@ -26,12 +26,12 @@ _CORRELATIONS = (type(constraints.corr_matrix), type(constraints.corr_cholesky))
 
 def range_of(density: Density, atom: Any) -> Range:
     """The range of an atom of the density's jaxpr; NaN for both ends where it may be NaN."""
-    return _intervals(density, "ranges", lambda atom: None)(atom).ends
+    return _ranges(density)(atom).ends
 
 
 def of_site(density: Density, site: str) -> Interval:
     """Between which numbers an element of a latent lies, whatever others bound it by."""
-    return _intervals(density, "ranges", lambda atom: None)(density.latent_vars[site])
+    return _ranges(density)(density.latent_vars[site])
 
 
 def positive(density: Density, atom: Any) -> bool:
@@ -45,6 +45,10 @@ def positive(density: Density, atom: Any) -> bool:
             return of_array(np.asarray(density.evaluator({}).full(atom)))
 
     return _intervals(density, "signs", value)(atom).positive
+
+
+def _ranges(density: Density) -> OnDemand[Interval]:
+    return _intervals(density, "ranges", lambda atom: None)
 
 
 def _intervals(density: Density, name: str, known: Callable[[Any], Interval | None]) -> OnDemand[Interval]:

@@ -248,8 +248,10 @@ def test_integers_without_end_that_determine_each_other_are_refused():
         never((k > 0) != (b == 1))
 
     for fn in (poissons, vector, indicator):
-        with pytest.raises(ScheduleError, match=r"determine each other through '\w+'.*Truncate"):
+        with pytest.raises(ScheduleError, match=r"determine each other through '\w+'.*Truncate") as told:
             gb.model(fn).schedule()
+        assert ("`Eliminate a > RandomWalk b`" in str(told.value)) == (fn is poissons)
+    assert gb.model(poissons).schedule("Eliminate a > RandomWalk b").text == "Eliminate a > RandomWalk b"
 
     def soft():
         a, b = (numpyro.sample(n, dist.Poisson(2.0)) for n in "ab")

@@ -114,7 +114,9 @@ class JointGaussian(Update):
         ev, rows, factor = self._factored(others, data, auxiliary or {})
         return self._settled(latents, data, ev, rows, factor)
 
-    def _settled(self, latents: Mapping[str, Any], data: Any, ev: Any, rows: Any, factor: Bordered) -> Solved:
+    def _settled(
+        self, latents: Mapping[str, Any], data: Any, ev: Evaluator, rows: list[Slopes], factor: Bordered
+    ) -> Solved:
         """As `solved`, where the precision is factorised."""
         others, zero = {n: v for n, v in latents.items() if n not in self.sites}, self._zero()
         found = {n: jnp.asarray(latents.get(n, v), v.dtype) for n, v in zero.items()}

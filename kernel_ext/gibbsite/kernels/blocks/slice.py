@@ -44,7 +44,7 @@ class Slice(SiteKernel):
     """Updates every element of the block's sites by a slice through that element.
 
     Works in unconstrained coordinates, so any continuous support fits. Elements are updated in turn, which
-    costs about six evaluations of the touched factors each; sites whose elements `density`, the analysis of
+    costs about seven evaluations of the touched factors each; sites whose elements `density`, the analysis of
     the model, shows to be independent given the rest take their slices side by side, in as many evaluations
     as the slowest of them. `width`: first interval, adapted in warm-up; `max_steps`: most steps out.
     """

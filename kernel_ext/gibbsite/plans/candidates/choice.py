@@ -180,7 +180,7 @@ def _best(facts: Facts, legal: Legal) -> tuple[Spec, tuple[Candidate, ...]]:
         if curved := scales.promises.uncurved(best.spec):
             scales.look(curved)
             continue
-        if regret > CLOSE and (rivals := _at_least(weighed)):
+        if regret > CLOSE and (rivals := _not_derived(weighed)):
             scales.derive(rivals[0].spec)
             continue
         if not scales.tried_text and regret > CLOSE:
@@ -282,7 +282,7 @@ def _least_regret(weighed: Sequence[_Weighed]) -> tuple[_Weighed, float]:
     return weighed[at], regrets[at]
 
 
-def _at_least(weighed: Sequence[_Weighed]) -> list[_Weighed]:
+def _not_derived(weighed: Sequence[_Weighed]) -> list[_Weighed]:
     """Those whose work is not known and that others are held against: a regret of what turns out to take
     longer is none."""
     cheapest = [min(weighed, key=lambda w: w.cost(case)) for case in _CASES]

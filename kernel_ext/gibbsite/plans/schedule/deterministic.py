@@ -84,7 +84,7 @@ def _check(density: Density, names: Sequence[str], supports: Any, states: Sequen
                 sites = list(dict.fromkeys(factor.sites))
                 pair = " and ".join(map(repr, sites))
                 some = f" that sums one out, as `Eliminate {sites[0]} > RandomWalk {sites[-1]}`"
-                some *= len(sites) == 2
+                some = some if len(sites) == 2 and all(supports[s] is None for s in sites) else ""
                 raise ScheduleError(
                     f"elements of {pair} determine each other through {factor.origin!r}: moved one by one "
                     f"they never reach all that is possible, and integers without end are not drawn jointly. "

@@ -42,15 +42,20 @@ def mean_of(fn: Any, shape: tuple[int, ...], key: Any) -> Any:
             return jnp.broadcast_to(transform(mean_of(inner, inner.shape(), key)), shape).astype(float)
     try:
         return jnp.broadcast_to(fn.mean, shape).astype(float)
-    except NotImplementedError:  # NumPyro's word for a distribution that it has no formula for
-        count = int(np.clip(_NUMBERS // max(1, int(np.prod(shape))), _LEAST, MEAN_OF))
-        keys = jax.random.split(key, count)
+    except (
+        NotImplementedError
+    ):  # what `Distribution.mean` raises of a class without a formula, wrapped or not
+        return _mean_of_draws(fn, shape, key)
 
-        def more(total: Any, key: Any) -> tuple[Any, None]:
-            return total + jnp.broadcast_to(fn.sample(key), shape), None
 
-        total, _ = jax.lax.scan(more, jnp.zeros(shape), keys)
-        return total / count
+def _mean_of_draws(fn: Any, shape: tuple[int, ...], key: Any) -> Any:
+    count = int(np.clip(_NUMBERS // max(1, int(np.prod(shape))), _LEAST, MEAN_OF))
+
+    def more(total: Any, key: Any) -> tuple[Any, None]:
+        return total + jnp.broadcast_to(fn.sample(key), shape), None
+
+    total, _ = jax.lax.scan(more, jnp.zeros(shape), jax.random.split(key, count))
+    return total / count
 
 
 def finite(
