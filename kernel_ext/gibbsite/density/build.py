@@ -276,6 +276,7 @@ def _trace(fn: Callable, arguments: Arguments, known: Mapping[str, Site], counts
                 for n, m in samples.items()
                 if n in discrete and (b := integer_bounds(m["fn"])) is not None
             },
+            "discrete": {n: () for n, s in sites.items() if s.discrete},
             "supports": {
                 n: b
                 for n, m in samples.items()

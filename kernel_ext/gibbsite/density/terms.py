@@ -5,7 +5,7 @@ free of latents are linear, so they pass through; what remains is a list of arra
 survive. `.to_event(1)`, `factor("f", jnp.sum(…))` and a plate all decompose alike.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,21 +36,28 @@ class Weight:
 
 @dataclass(frozen=True)
 class Term:
-    """`sum(weight * array)`: one additive part of the log density, owed to the site or factor `origin`."""
+    """`sum(weight * array)`: one additive part of the log density, owed to the site or factor `origin`.
+
+    Of a `bounded` one, others rule out what is beyond a support. There it may be anything, as a factorial of
+    a total below 0 is; NaN and plus infinity count as 0, so that sums are what the others make of them.
+    """
 
     origin: str
     atom: Any
     shape: Shape
     weight: Weight
+    bounded: bool = False
 
     def contribution(self, value: Any, read: Read) -> Any:
         """`weight * value`, with `0 * inf` taken as 0 (a masked-out element contributes nothing)."""
         if not jnp.issubdtype(jnp.result_type(value), jnp.floating):
             value = jnp.asarray(value, jnp.result_type(float))  # sums of narrow integers would wrap around
         if self.weight.scalar is not None:
-            return value if self.weight.scalar == 1 else self.weight.scalar * value
-        w = self.weight.value(read)
-        return jnp.where(w == 0, 0, w * value)
+            found = value if self.weight.scalar == 1 else self.weight.scalar * value
+        else:
+            w = self.weight.value(read)
+            found = jnp.where(w == 0, 0, w * value)
+        return jnp.where(found < jnp.inf, found, 0) if self.bounded else found
 
     def at(self, ev: Evaluator) -> Any:
         """`contribution` at the values of an evaluator, constant axes at size 1."""
@@ -74,17 +81,13 @@ def levels(terms: Iterable[Term], ev: Evaluator) -> list[Any]:
     return [jnp.where(jnp.isfinite(v), v, 0) for v in values]
 
 
-def summed_beyond(terms: Iterable[Term], ev: Evaluator, less: Iterable[Any], bounds: Collection[Term]) -> Any:
+def summed_beyond(terms: Iterable[Term], ev: Evaluator, less: Iterable[Any]) -> Any:
     """The sum of terms at the values of an evaluator, a scalar, each `less` its level elsewhere: of many
-    large numbers what they differ by, before it is rounded away. Minus infinity where one of the `bounds`
-    among them is negative, outside of a support: other terms may be anything there, NaN as well."""
-    out, outside = jnp.zeros(()), []
+    large numbers what they differ by, before it is rounded away."""
+    out = jnp.zeros(())
     for term, off in zip(terms, less, strict=True):
-        if term in bounds:
-            outside.append(jnp.any(term.at(ev) < 0))
-        else:
-            out = out + jnp.sum(jnp.broadcast_to(term.at(ev) - off, term.shape))
-    return jnp.where(jnp.any(jnp.stack(outside)), -jnp.inf, out) if outside else out
+        out = out + jnp.sum(jnp.broadcast_to(term.at(ev) - off, term.shape))
+    return out
 
 
 def number(rank: int, x: float) -> Weight:

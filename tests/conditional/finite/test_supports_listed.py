@@ -3,6 +3,7 @@
 import itertools
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -193,6 +194,33 @@ def test_totals_that_several_counts_leave_nothing_of(fn, y):
 
     table = np.array([[weight(i, k) for k in range(7)] for i in range(4)])
     np.testing.assert_allclose(ours, table / table.sum(1, keepdims=True), atol=1e-5)
+
+
+def neighbours_of_a_share(y):
+    p = numpyro.sample("p", dist.Beta(2, 2))
+    with numpyro.plate("i", 4):
+        n = numpyro.sample("n", dist.Binomial(6, p))
+    numpyro.sample("y", dist.Binomial(8 - n[:-1] - n[1:], 0.4), obs=y)
+
+
+@pytest.mark.parametrize("dtype", [int, float])
+def test_counts_with_a_neighbour_are_summed_out_and_drawn_as_they_are(dtype):
+    """A sum over all their values; they are drawn as a chain, by tables of pairs some of which cannot be."""
+    y, shares = np.array([2, 1, 3]), np.array([0.2, 0.4, 0.6])
+    values = np.array(list(itertools.product(range(7), repeat=4)))
+    left = 8 - values[:, :-1] - values[:, 1:]
+    beside = (np.where(left >= 0, binom.pmf(y, left.clip(0), 0.4), 0)).prod(1)
+    weights = np.array([beside * binom.pmf(values, 6, p).prod(1) for p in shares])
+    model = gb.model(neighbours_of_a_share, y.astype(dtype))
+    found = [model.marginal("n").logdensity({"p": p}) for p in shares]
+    truth = np.log(weights.sum(1)) + beta.logpdf(shares, 2, 2)
+    np.testing.assert_allclose(np.diff(found), np.diff(truth), rtol=1e-4)
+
+    conditional = model.conditional("n")
+    drawn = np.stack([conditional.sample(jax.random.key(k), {"p": 0.4}) for k in range(400)])
+    means = weights[1] @ values / weights[1].sum()
+    spread = np.sqrt(weights[1] @ (values - means) ** 2 / weights[1].sum())
+    assert (np.abs(drawn.mean(0) - means) < 4.5 * spread / 20).all()
 
 
 def epidemic(y, people=9):

@@ -173,17 +173,14 @@ class FiniteTables:
         def at(value: Any) -> Any:
             ev = self._with(latents, data, jnp.where(mine, self._filled(value), now))
             total: Any = jnp.zeros((1,) * len(self._elements))
-            outside: Any = jnp.zeros((1,) * len(self._elements))
             for touch, off in zip(self.structure.joint, here, strict=True):
-                shape, bound = touch.term.shape, touch.term in self.density.bounds
-                part = touch.term.at(ev) - (0 if bound else off)
+                shape = touch.term.shape
+                part = touch.term.at(ev) - off
                 for n, access in enumerate(touch.accesses):
                     once = self._first_read(touch, n, ev)
                     chosen = part if once is None else jnp.where(once, jnp.broadcast_to(part, shape), 0)
-                    onto = reduce_onto(chosen, shape, access, self._elements, ev.full)
-                    total, outside = (total, outside + onto) if bound else (total + onto, outside)
-            # outside of a support, a log density may be anything
-            return jnp.where(outside < 0, -jnp.inf, total)
+                    total = total + reduce_onto(chosen, shape, access, self._elements, ev.full)
+            return total
 
         return jax.vmap(at)(jnp.asarray(self._values))
 
@@ -254,7 +251,7 @@ def _one_element(tables: FiniteTables, latents: Latents, data: Any, i: Any) -> A
     def at(value: Any) -> Any:
         moved = flat.at[i].set(value.astype(now.dtype)).reshape(now.shape)
         ev = tables.density.evaluator({**latents, s.site: moved}, data)
-        return summed_beyond((t.term for t in s.joint), ev, here, tables.density.bounds)
+        return summed_beyond((t.term for t in s.joint), ev, here)
 
     return jax.vmap(at)(jnp.asarray(s.support.values))
 

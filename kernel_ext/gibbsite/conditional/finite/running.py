@@ -146,7 +146,7 @@ class RunningTables:
 
     def total(self, sums: tuple[Any, ...]) -> Any:
         """The terms' sum, a scalar, at given values of the running sums, less that at the first ones."""
-        return summed_beyond(self._found.terms, self._at(sums), self._here, self._density.bounds)
+        return summed_beyond(self._found.terms, self._at(sums), self._here)
 
     def _at(self, sums: tuple[Any, ...]) -> Evaluator:
         ev = self._density.evaluator({}, self._data)

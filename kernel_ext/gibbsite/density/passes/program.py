@@ -76,19 +76,23 @@ class Program:
             found = (t for n, a in inside.items() for t in whole_term(n, a, maps))
             return tuple(t for t in found if maps.latents(t.atom) - {t.origin})
 
+        bounds = attempted(
+            "supports that move",
+            lambda: bound_terms(walk_back, maps, inside, self.latents),
+            moving,
+            notes,
+        )
+        # of whole numbers: a density of real ones that is not a number within its support is to be seen
+        counted = {t.origin for t in bounds} & {*outputs["discrete"]}
+        terms = (t for n, a in outputs["log_prob"].items() for t in terms_of(n, a))
         return {
             "closed": self.closed,
             "latent_vars": {n: variables[n] for n in order if n in variables},
             "data_vars": self.data_vars,
             "outputs": outputs,
             "maps": self.maps,
-            "terms": tuple(t for n, a in outputs["log_prob"].items() for t in terms_of(n, a)),
-            "bounds": attempted(
-                "supports that move",
-                lambda: bound_terms(walk_back, maps, inside, self.latents),
-                moving,
-                notes,
-            ),
+            "terms": tuple(replace(t, bounded=True) if t.origin in counted else t for t in terms),
+            "bounds": bounds,
         }
 
 
