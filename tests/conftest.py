@@ -1,5 +1,6 @@
 """Settings that every test shares."""
 
+import gc
 import importlib
 import os
 import sys
@@ -28,6 +29,11 @@ jax.config.update("jax_compilation_cache_dir", CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jax.config.update("jax_enable_x64", False)
+
+# What tests leave behind is in JAX's caches and stays: looking through it again and again takes the collector
+# a tenth of a suite.
+gc.freeze()
+gc.set_threshold(20_000, 20, 50)
 
 # Two thirds of the rest goes into making programs fast that then run on a few numbers. What each commit runs
 # is about Gibbsite's programs, which these options leave as they are; the slow suites, the notebooks and what

@@ -130,6 +130,7 @@ def test_it_waits_between_stages_while_others_are_busy_unless_a_run_waits_for_it
     assert model.sample(**OPTIONS).status == "finished"
 
 
+@pytest.mark.slow
 def test_of_a_model_that_is_made_anew_nothing_stays(preparing, compiler):
     old = model_of(44)
     compiler.go.clear()

@@ -192,6 +192,7 @@ def test_two_runs_at_once_and_a_reload_in_mid_run_brings_the_dashboard_back(lab)
 WARMING = BACKGROUND.replace("draws=1000000, warmup=300", "draws=400, warmup=4000000")
 
 
+@pytest.mark.slow
 def test_warm_up_is_seen(lab):
     prepare(lab, "warmup.ipynb", WARMING)
     lab.run_cell(0)
@@ -243,6 +244,7 @@ def coins(coin, heads):
 """
 
 
+@pytest.mark.slow
 def test_posterior_view_expression_pair_and_files(lab):
     lab.write("posterior.ipynb", COINS, POSTERIOR, "run = %sample model --draws 1500 --warmup 200 --chains 4")
     lab.open("posterior.ipynb")
@@ -332,6 +334,7 @@ engine.compiled = lambda lowered, **how: (go.wait(120), real(lowered, **how))[1]
 """
 
 
+@pytest.mark.slow
 def test_the_clock_moves_while_programs_are_compiled_and_stop_is_answered(lab):
     run = "run = %sample mixture --draws 20 --warmup 20 --chains 3"
     prepare(lab, "compiling.ipynb", HELD, run)

@@ -37,6 +37,7 @@ def show(page, tmp_path, model):
     return Graph(page)
 
 
+@pytest.mark.slow
 def test_the_order_in_which_sites_are_summed_out_is_gone_through(page, tmp_path):
     model = gb.model(mixture, np.linspace(-1, 1, 20, dtype=np.float32)).eliminate("z")
     graph = show(page, tmp_path, model)
@@ -117,6 +118,7 @@ def test_roles_folding_search_and_levels(page, tmp_path):
     shot(page, "graph_levels")
 
 
+@pytest.mark.slow
 def test_any_set_of_plates_closes_and_opens(page, tmp_path):
     """By click and by keyboard; one inside another, and two that cross."""
     graph = show(page, tmp_path, MODELS["schools"]())
@@ -346,6 +348,7 @@ def test_a_run_as_a_page_answers_without_its_kernel(page, tmp_path):
     page.get_by_text("draw:").first.wait_for()
 
 
+@pytest.mark.slow
 def test_the_course_of_a_run_is_played_without_its_kernel(page, tmp_path):
     run = FakeRun()
     run.warm_up(120)

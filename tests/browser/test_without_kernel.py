@@ -1,5 +1,6 @@
 """What is left when the kernel is gone: re-opened, converted, previewed; and how large the file is."""
 
+import pytest
 from helpers.pages.graph_page import shot
 from helpers.pages.lab import prepare
 
@@ -20,6 +21,7 @@ PICTURES = ("a still picture", "Dependency graph: 4 nodes", "finished")
 MOST_BYTES = 300_000
 
 
+@pytest.mark.slow
 def test_a_saved_notebook_is_small_and_shows_everything_without_its_kernel(lab):
     prepare(lab, "saved.ipynb", *CELLS)
     lab.page.set_viewport_size({"width": 1280, "height": 2200})

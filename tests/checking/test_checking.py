@@ -118,6 +118,7 @@ def state_of(test, fn, y=Y):
     return test(model, at, 0, always)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fn", "text", "gone"),
     [

@@ -6,6 +6,7 @@ from gibbsite.checking.finding import told_p
 from gibbsite.checking.uniform import bands, ecdf_p
 
 
+@pytest.mark.slow
 def test_p_values_of_uniform_ranks_are_uniform():
     rng = np.random.default_rng(0)
     p = np.array([ecdf_p(rng.integers(0, 21, 60), 20) for _ in range(600)])

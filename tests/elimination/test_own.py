@@ -49,6 +49,7 @@ def test_an_effect_of_one_observation_far_from_its_prior():
     assert found[CHANGED] < 1e-3
 
 
+@pytest.mark.slow
 def test_overdispersed_counts_by_quadrature():
     def model(y):
         s = numpyro.sample("s", dist.HalfNormal(1))

@@ -18,6 +18,7 @@ from helpers.truths.marginals import check_marginal
 QUICK, ALL = range(4, 6), range(120)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", QUICK)
 def test_random_models_are_summed_out_exactly(seed):
     assert check_marginal(random_case(seed)[0], draws=1_000)

@@ -104,7 +104,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", CASES)
 def test_sums_derivatives_moments_and_draws(case):
     model, data, site, terms, at = CASES[case]
@@ -164,6 +164,7 @@ def test_animals_are_summed_out_by_default():
     assert gibbsite.model(animals, Y).schedule().text == "Eliminate n > NUTS [lam p]"
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("schedule", ["Eliminate n > NUTS [lam p]", "Window n (*) NUTS [lam p]"])
 def test_probabilities_of_counts_reach_to_the_largest_that_was_drawn(schedule):

@@ -761,6 +761,7 @@ def test_a_category_that_there_is_not_is_refused_by_name():
         gb.model(model, SHOPS)
 
 
+@pytest.mark.slow
 def test_new_categories_of_a_plate_by_its_column_are_predicted():
     run = gb.model(by_words, SHOPS).sample(draws=20, warmup=20, chains=1)
     found = run.predict(SHOPS.assign(shop=["b", "z", "c", "a", "b", "c"]).drop(columns="y"))

@@ -129,6 +129,7 @@ def test_sites_of_one_name_but_different_supports_stay_apart():
     assert draws[..., 0].max() < 1 < draws[..., 7].max()
 
 
+@pytest.mark.slow
 def test_bounds_computed_from_data_are_fixed_and_belong_to_the_fingerprint():
     def bounded(low, top):
         numpyro.sample("u", dist.Uniform(low, jnp.max(top) + low))

@@ -40,7 +40,7 @@ MORE = ("Conjugate", "ReflectiveSlice", "RandomWalk", "Independence", "HMC", "NU
 KERNELS = [*QUICK, *(pytest.param(k, marks=pytest.mark.slow) for k in MORE)]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_schedule_that_is_accepted_runs(name, kernel):

@@ -69,6 +69,7 @@ def test_source_pasted_in_a_cell_runs_the_same(shell: InteractiveShell, run: Run
     assert pasted.density.log_joint(state) == mixture.density.log_joint(state)
 
 
+@pytest.mark.slow
 def test_a_run_on_workers(shell: InteractiveShell, run: Run, fail: Fail, mixture: Any):
     shell.user_ns["pool"] = pool = Here()
     run(f"r = %sample mixture {SHORT} -q --on pool")

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ORIGINALS = Path(__file__).parents[2] / "benchmarks" / "originals.py"
 PROGRAM = """
 !pip install -q numpyro
@@ -50,6 +52,7 @@ import a_package_that_is_not_there
 """
 
 
+@pytest.mark.slow
 def test_what_a_file_hands_to_samplers_is_lifted(tmp_path):
     folder, page = tmp_path / "others", tmp_path / "gallery.md"
     folder.mkdir()

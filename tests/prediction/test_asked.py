@@ -466,6 +466,7 @@ def counted():
     return gb.model(trials, x, RNG.binomial(10, 0.4, 12)).sample(draws=100, warmup=100, chains=2)
 
 
+@pytest.mark.slow
 def test_totals_of_trials_need_not_be_integers(counted):
     """NumPyro looks its totals up in a table; an argument that stands at its default can be set."""
     assert counted.predict(do={"n": 20}).draws["y"].max() > 10
@@ -498,6 +499,7 @@ def test_what_has_no_number_or_chance_is_refused_by_its_place(run, counted):
         run.predict(do={"x": np.nan})
 
 
+@pytest.mark.slow
 def test_gamma_variates_are_those_that_end(monkeypatch):
     """NumPyro's are drawn by loops that for some keys never end on CPUs; inside of `scan`, too."""
 
@@ -586,6 +588,7 @@ def test_new_groups_are_those_of_the_rows_that_name_them():
     np.testing.assert_allclose(found, [10, 4], atol=0.5)
 
 
+@pytest.mark.slow
 def test_steps_to_come_alone_are_refused_by_their_labels():
     """Under the labels 40, 41, 42 stood the first three steps, where the run's rows are only numbered."""
 
@@ -616,6 +619,7 @@ def test_an_array_alone_needs_no_name():
     assert run.predict(np.full(3, np.nan)).draws["y"].shape == (1, 20, 3)
 
 
+@pytest.mark.slow
 def test_a_distribution_that_says_nothing_of_its_draws():
     class Peak(dist.Distribution):
         support = dist.constraints.real

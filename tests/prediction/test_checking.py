@@ -91,6 +91,7 @@ def test_every_plot_can_be_had_of_each_group(run):
         run.checks().plot(each="pit")
 
 
+@pytest.mark.slow
 def test_series_of_the_rows_in_another_order_go_by_their_labels():
     """They went by place, and groups were of other rows, in silence."""
     for frame in (FRAME, FRAME.set_index(pd.Index([f"r{k}" for k in range(N)]))):
@@ -122,6 +123,7 @@ def at_once(y):
     numpyro.sample("y", dist.Normal(a, 1), obs=y)
 
 
+@pytest.mark.slow
 def test_data_of_a_loop_are_checked_and_scored_as_one():
     """`y[i] ~ …` in a loop: elpd ended in a `KeyError`, and there was nothing to check."""
     y = np.array([0.1, 0.2, 0.3, 0.9, -1.0, 2.0])
@@ -392,5 +394,12 @@ def test_effects_on_what_sums_to_a_total_or_on_nothing():
         OptionError, match=r"3 elements of 'y' sum to the same.*derive\('first = y\[:, 0\]'\)"
     ):
         run.effects("x", [0.0, 1.0], site="y")
-    run.predict(do={"x": 1.0}).derive("first = y[:, 0]")
+    some = run.predict(do={"x": 1.0})
+    some.derive("first = y[:, 0]")
+    found = gb.contrast(some, run.predict(do={"x": 0.0}), site="y")
+    for ask in ({"average": True}, {"by": "x"}, {"kind": "risk ratio"}):
+        with pytest.raises(OptionError, match=r"contrast: the 3 elements of 'y' sum to the same"):
+            found.to_frame(**ask)
+    assert "3 elements of a total" in repr(found)
+    assert len(found.to_frame()) == 36
     assert "z does not depend on beside" in repr(run.effects("beside", [0.0, 1.0], site="z"))

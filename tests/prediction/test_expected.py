@@ -50,7 +50,7 @@ def ran(family, **options):
     return gb.model(m, t=t).sample(draws=100, chains=2, seed=1, **options)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_it_is_the_mean_at_every_draw(name):
     family, mean = FAMILIES[name]
@@ -126,6 +126,7 @@ def test_of_censored_data_it_is_the_mean_of_what_is_censored():
     np.testing.assert_allclose(run.predict().expected["y"], np.exp(a + b * X), rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_infinite_means_of_some_draws_do_not_reach_the_others():
     """One draw of Student's t with a degree of freedom made outcomes of all of them."""
 
@@ -213,6 +214,7 @@ def latent(x, y):
     scan(step, 0.0, (x, y))
 
 
+@pytest.mark.slow
 def test_of_steps_it_is_the_mean_given_what_was_before():
     """They were draws, noise and all, and of latent series a raw `KeyError`."""
     run = gb.model(autoregressive, SERIES).sample(draws=200, chains=2, seed=0)

@@ -188,6 +188,7 @@ def test_states_of_a_hidden_chain_are_summed_with_the_datum_left_out():
     np.testing.assert_allclose(run.elpd(kfold=5).elpd_i, truth, atol=0.1)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("how", [{"kfold": 9}, {"refit": True}])
 def test_errors_are_those_of_the_draws_and_few_are_told(how):
     """Leave-one-out of a normal mean, in closed form, with a datum far out: the mean of its likelihood rests

@@ -234,6 +234,7 @@ def picked_by_name(table):
         numpyro.sample("y", dist.Normal(u[table.name], 0.1), obs=table.y)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("model", [in_one_plate, picked_by_name])
 def test_one_row_for_each_group(model):
     """Of eight schools a ninth had eight rows, with the numbers of the eight, and two were refused."""

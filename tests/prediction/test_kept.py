@@ -42,6 +42,7 @@ def no_compiling(monkeypatch):
     monkeypatch.setattr(jax._src.stages.Lowered, "compile", refused)
 
 
+@pytest.mark.slow
 def test_results_come_back_without_the_model(tmp_path, request):
     run, other = ran(line), ran(flat_line)
     at_new = run.keep("new rows", run.predict(NEW))

@@ -94,6 +94,7 @@ def counts(df):
     numpyro.sample("y", dist.Poisson(1 + b**2), obs=df["y"])
 
 
+@pytest.mark.slow
 def test_one_that_fails_leaves_the_others():
     parts = [pd.DataFrame({"y": RNG.poisson(3, 8)}) for _ in range(3)]
     how = {"draws": 60, "warmup": 60, "chains": 2}
@@ -121,6 +122,7 @@ def centred(x, y):
     numpyro.sample("y", dist.Normal(b * (x - x.mean()), 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_what_padding_would_change_is_not_padded():
     data = [(RNG.normal(size=n) + 3, RNG.normal(size=n)) for n in (6, 6, 9, 9)]
     found = gb.model(centred, *data[0]).many([{"x": x, "y": y} for x, y in data], draws=500, chains=2)
@@ -147,6 +149,7 @@ def test_codes_that_differ_are_each_data_sets_own():
         assert np.abs(z.var(axis=0) - 1).max() < 5 * np.sqrt(2 / (len(z) / 5))
 
 
+@pytest.mark.slow
 def test_workers_fit_what_is_fitted_here():
     """By the same door as chains: chunk by chunk, as pieces that may be lost."""
     parts = [table(12, f"s{i}") for i in range(3)]

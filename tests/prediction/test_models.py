@@ -102,6 +102,7 @@ def test_a_new_group_by_place():
     assert "4 group known, 2 new" in p.note
 
 
+@pytest.mark.slow
 def test_mixture_rows_and_their_probabilities():
     x = np.concatenate([RNG.normal(-2, 0.5, 60), RNG.normal(2, 0.5, 40)])
 
@@ -528,6 +529,7 @@ def test_a_table_of_two_sites_has_each_axis_where_it_is_one():
     assert [None if pd.isna(v) else v for v in frame["time"]] == [None, None, 0, 1, 2]
 
 
+@pytest.mark.slow
 def test_dicts_within_each_other_are_given_anew_like_tables():
     x, trials = RNG.normal(size=40).astype(np.float32), np.arange(1.0, 41)
     y = RNG.poisson(trials * np.exp(0.5 * x))
@@ -549,6 +551,7 @@ def test_dicts_within_each_other_are_given_anew_like_tables():
     np.testing.assert_array_equal(run.predict(do={"d['design']['x']": 0.0}).draws["y"], set_to.draws["y"])
 
 
+@pytest.mark.slow
 def test_a_process_is_predicted_where_its_data_are_none():
     x = np.linspace(0, 1, 8)
 
@@ -609,6 +612,7 @@ def test_as_many_columns_as_rows_are_no_rows():
     agrees(flat(p.draws["y"]), d.b @ new.T, np.full((len(d.b), 5), 0.25))
 
 
+@pytest.mark.slow
 def test_a_model_with_other_statements_without_data_is_predicted_by_these():
     """`if games is None:` another way to write what is observed, as people do for `Predictive`."""
 
@@ -654,6 +658,7 @@ def test_of_categories_without_order_a_table_has_probabilities_and_effects_have_
     logits = flat(run.draws["a"])[:, None] + np.asarray(df.x[:4])[:, None] * np.arange(3.0)
     shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     np.testing.assert_allclose(table, shares.mean(0), atol=1e-5)
+    assert p.to_frame("y", expected=True).equals(table)  # not the mean of codes
     assert [*p.to_frame("z")][:2] == ["mean", "sd"]
     for ask in (lambda: run.effects("x", [0.0, 1.0], site="y"), lambda: gb.contrast(p, p, site="y")):
         with pytest.raises(OptionError, match="'y' is of 3 categories without order"):

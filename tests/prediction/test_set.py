@@ -48,7 +48,7 @@ def data(gaps: bool, names=None) -> pd.DataFrame:
     return t if names is None else t.astype({"x": "category"})
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["x", "exposure"])
 @pytest.mark.parametrize(
     ("fn", "gaps"),
@@ -81,6 +81,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_elements_that_are_left_open_say_nothing(name):
     """The weights are of what is given, by SciPy; what is not is drawn."""
@@ -212,6 +213,7 @@ def branches(y):
     numpyro.sample("y", dist.Normal(b, 0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_what_branches_draw_is_predicted():
     run = gibbsite.model(branches, 0.2).sample(draws=2000, chains=4, seed=0)
     one, other = 0.3 * stats.norm.pdf(0.2, 0, 1.5), 0.7 * stats.norm.pdf(0.2, -2.0, np.sqrt(0.5))
@@ -223,6 +225,7 @@ def test_what_branches_draw_is_predicted():
     assert run.checks().to_frame().loc["mean(y)"].iloc[0] == pytest.approx(0.2)
 
 
+@pytest.mark.slow
 def test_what_both_branches_observe_is_a_datum():
     """Their choice between one number and the same was no datum: nothing could be predicted or scored."""
 
@@ -263,6 +266,7 @@ def by_python(y):
         before = numpyro.sample(f"y{t}", dist.Normal(a * before + 1.0, 0.3), obs=y[t])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [[nan, nan], [None, None]])
 def test_steps_of_a_loop_in_python_are_drawn_where_they_are_missing(gaps):
     """A step for each datum: new ones without a value were no number, in silence."""
@@ -288,6 +292,7 @@ def test_outcomes_are_as_many_as_their_rows():
     assert run.predict(x=np.arange(2.0), y=np.array([1.0, nan])).draws["y"].shape == (1, 50, 2)
 
 
+@pytest.mark.slow
 def test_probabilities_of_steps():
     """Of known ones what the run drew, of new ones what they are given the last."""
 
@@ -311,6 +316,7 @@ def test_probabilities_of_steps():
     np.testing.assert_allclose(probs.sum(-1), 1.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_vectors_that_are_given_in_part():
     """They had no weight, and what was left was drawn as if nothing of them were known: 2.34 for 4.8."""
     rng = np.random.default_rng(0)

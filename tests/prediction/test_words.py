@@ -18,6 +18,7 @@ def masked(d):
         numpyro.sample("y", dist.Normal(b * d["x"], 0.1), obs=d["y"], obs_mask=d["there"])
 
 
+@pytest.mark.slow
 def test_rows_that_an_obs_mask_leaves_out_are_drawn_as_others():
     d = pd.DataFrame({"x": np.arange(8.0), "y": 2.0 * np.arange(8), "there": np.arange(8) % 3 > 0})
     run = gb.model(masked, d=d).sample(draws=100, chains=2, seed=1)

@@ -121,6 +121,7 @@ def test_a_run_that_leaves_waits_for_the_disk_no_more_than_it_must(model, tmp_pa
     assert run.status == "stopped" and run.resume(5).kept.sampled.steps >= 5
 
 
+@pytest.mark.slow
 def test_a_run_that_leaves_gives_up_the_checkpoint_under_way(model, tmp_path, monkeypatch):
     folder, real, begun = tmp_path / "run", arrays.sync, threading.Event()
     run = model.start(**OPTIONS, store=folder)

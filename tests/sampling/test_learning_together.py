@@ -47,6 +47,7 @@ def test_all_chains_share_what_was_learnt(whole):
     assert len(np.unique(sizes)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 7, 64])
 def test_chunks_change_nothing(model, whole, chunk):
     same(model.sample(**OPTIONS, schedule=SCHEDULE, chunk=chunk), whole)
@@ -153,11 +154,13 @@ def test_what_has_not_settled_is_told():
     assert "--warmup auto" in run.advice()
 
 
+@pytest.mark.slow
 def test_too_short_a_warm_up_is_told(model):
     run = model.sample(draws=20, warmup=30, chains=2, seed=0, schedule=SCHEDULE)
     assert "A warm-up of 30 steps learns a step size and nothing else" in run.advice()
 
 
+@pytest.mark.slow
 def test_exact_updates_and_adapting_ones_end_by_agreement():
     """Nothing is learnt in windows; what adapts in every step is frozen at the end."""
 

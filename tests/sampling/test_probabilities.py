@@ -74,6 +74,7 @@ def test_those_of_a_run_that_went_on_are_of_all_its_draws(tmp_path):
     np.testing.assert_allclose(found.probs["z"], (p / p.sum(-1, keepdims=True)).mean(0), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_sites_of_a_loop_have_probabilities_and_likelihoods_of_their_own():
     """Values of `z_0`, `z_1`, … are stacked to one array for what is computed: after the axis of draws."""
     move, y = np.array([[0.8, 0.2], [0.3, 0.7]], np.float32), X[:3]
@@ -100,6 +101,7 @@ def test_the_likelihood_of_each_point_without_its_label(runs):
     assert "summed out" in tree.attrs["log_likelihood_given"]
 
 
+@pytest.mark.slow
 def test_of_several_observations_each_is_given_the_others():
     y = np.array([[1, 0], [1, 1], [0, 0]])
     density = gb.model(raters, y).density

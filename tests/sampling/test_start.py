@@ -122,6 +122,7 @@ def bounded(y):
     numpyro.sample("y", dist.Uniform(0, top), obs=y)
 
 
+@pytest.mark.slow
 def test_starts_that_the_data_rule_out_are_drawn_again():
     """One prior draw in five lies above the data; the posterior is a gamma cut off below."""
     y = np.array([0.4, 1.6, 0.9], np.float32)

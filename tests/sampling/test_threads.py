@@ -96,6 +96,7 @@ def test_a_users_model_beside_a_run_that_traces_its_own():
     np.testing.assert_array_equal(run.draws["a"], again.draws["a"])
 
 
+@pytest.mark.slow
 def test_every_handler_of_a_runs_thread_is_on_a_stack_of_its_own(monkeypatch):
     """Whatever a run traces: starts, sweeps, predictions, blocks by themselves."""
     astray = []

@@ -200,6 +200,7 @@ def test_a_slow_disk_is_waited_for_by_nobody(model, tmp_path, monkeypatch):
     assert len(waits) > last[3] and committed(folder) == last[1]
 
 
+@pytest.mark.slow
 def test_commits_go_on_beside_a_checkpoint(model, tmp_path, monkeypatch):
     """While one was made nothing was appended: SIGTERM on a slow disk lost six seconds of draws. Copies of
     the folder at a checkpoint's waits and renames, as kills leave them, have all that was committed."""

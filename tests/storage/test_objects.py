@@ -175,6 +175,7 @@ def test_what_cannot_be_reached(model, tmp_path, monkeypatch):
         model.sample(store=f"{place}-2", **OPTIONS)
 
 
+@pytest.mark.slow
 def test_hosts_keep_their_parts_beside_each_other(model, tmp_path):
     place = f"memory://{tmp_path.name}"
     parts = [model.sample(store=place, host=f"{k}/2", **OPTIONS | {"chains": 4}) for k in (0, 1)]

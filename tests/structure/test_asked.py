@@ -224,6 +224,7 @@ def test_random_numbers_of_python_are_told():
     assert any("np.random" in note for note in gb.model(model, 1.0).notes)
 
 
+@pytest.mark.slow
 def test_what_a_structure_lacks_compares_with_nothing():
     """It was false, and with `!=` true, in every draw without it."""
 

@@ -145,6 +145,7 @@ def test_a_killed_run_goes_on_from_its_store(run, tmp_path, monkeypatch):
         model.sample(**{**options, "thin": 1}, store=str(tmp_path / "run"), resume="auto")
 
 
+@pytest.mark.slow
 def test_chains_start_where_they_are_told():
     model = gibbsite.model(tails, X)
     init = {"flip[0]": 0, "flip[1]": [1, 0], "flip[2]": 1, "mu": [0.25, -0.5]}
@@ -190,6 +191,7 @@ def test_what_is_no_option_or_schedule_is_told():
     assert {"flip[0]", "mu", "x"} <= set(model.graph.nodes)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_too_short_is_told_to_draw_more():
     """Other cures change a schedule, which each structure has of its own."""
     short = gibbsite.model(tails, X).sample(draws=60, warmup=20, chains=2, seed=5)

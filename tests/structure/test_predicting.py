@@ -70,6 +70,7 @@ def test_elpd_is_that_of_the_average(run):
         run.elpd(kfold=2)
 
 
+@pytest.mark.slow
 def test_checks_compare_and_keep(run, tmp_path):
     checks = run.checks()
     assert checks.replicates.shape[1] == len(Y)
@@ -165,6 +166,7 @@ def test_the_prior_over_structures_is_drawn_from():
     assert found.draws["y"].shape == (1, 150, len(Y))
 
 
+@pytest.mark.slow
 def test_priors_are_checked_and_decisions_are_no_factors_beside(run):
     told = str(gb.model(decided_by_both, Y).checks(draws=20))
     assert "20 replicates" in told and "factor" not in told

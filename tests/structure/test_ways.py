@@ -102,6 +102,7 @@ def test_chains_begin_one_in_each_part_of_the_prior():
     assert abs(drawn.mean() - 0.5) < 4 * 12**-0.5 / 20  # four standard errors
 
 
+@pytest.mark.slow
 def test_a_run_begins_in_structures_that_are_spread_over_the_prior():
     """Two sizes that are equally probable and far apart are both seen, whatever the seed."""
 

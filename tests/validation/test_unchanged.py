@@ -184,6 +184,7 @@ def test_arguments_are_those_that_were_given():
         run.elpd()
 
 
+@pytest.mark.slow
 def test_refits_and_structures_are_looked_at_too():
     setting = Setting()
 

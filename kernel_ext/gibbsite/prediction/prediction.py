@@ -127,7 +127,7 @@ class Prediction(Shown):
     def to_frame(self, site: str | None = None, *, prob: float | None = None, expected: bool = False) -> Any:
         """Mean, standard deviation and interval of every element of the data, or of `site` (or a quantity of
         `derive`): a table with the rows, and the index, of the table that was given; polars for polars. Of
-        categories without order, the probability of each.
+        categories without order, the probability of each, which is what is expected of them as well.
 
         With `expected`, of what data are expected to be, without their own noise (see `expected`). `prob` is
         the share in the interval; without it that of all views. Raises `UnknownNameError`.
@@ -140,10 +140,7 @@ class Prediction(Shown):
         now = chosen()
         interval = now if prob is None else Interval(prob, now.kind)
         parts = {
-            n: self._shares(n)
-            if n in self.facts.nominal and not expected
-            else columns_of(values[n], interval)
-            for n in names
+            n: self._shares(n) if n in self.facts.nominal else columns_of(values[n], interval) for n in names
         }
         shapes = {n: values[n].shape[2:] for n in names}
         dims = {

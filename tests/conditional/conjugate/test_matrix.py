@@ -11,7 +11,7 @@ from helpers.truths.matrix_pairs import MATRIX_PAIRS, ROWS
 from numpyro.infer.util import log_density
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("model", "site", "state", "expected"), ROWS, ids=MATRIX_PAIRS)
 def test_natural_parameters(model, site, state, expected):
     for double, rtol in ((False, 1e-4), (True, 1e-9)):

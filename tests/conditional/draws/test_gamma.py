@@ -108,6 +108,7 @@ def test_matrices_have_their_marginals(family):
     assert stats.ks_2samp(determinants, chis).statistic < bound * np.sqrt(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [dist.Wishart, dist.InverseWishart])
 def test_matrices_have_numpyro_s_density(family):
     """Under one density, draws weighted by the ratio of another's to it have a mean weight of 1."""

@@ -102,6 +102,7 @@ def test_a_chain_is_the_dense_gaussian(model, reach):
         assert c.sample(jax.random.key(0), {}).shape == shape
 
 
+@pytest.mark.slow
 @pytest.mark.share(8)
 @pytest.mark.parametrize("model", [m for m, _ in CHAINS if m is not vector_states_in_a_scan])
 def test_rows_have_the_same_factor(model):

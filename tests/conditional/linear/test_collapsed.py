@@ -159,6 +159,7 @@ def known_noise():
 EFFECTS_SEEN, ERRORS = np.array([2.0, 0.5, -1.0, 4.0, 1.0]), np.array([1.0, 2.0, 1.5, 1.0, 0.7])
 
 
+@pytest.mark.slow
 def test_a_scale_that_is_not_conjugate_is_that_of_a_grid_and_so_are_its_effects():
     model = gb.model(known_noise)
     assert model.schedule().text == "Collapsed [tau mean u]"

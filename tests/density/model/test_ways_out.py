@@ -185,6 +185,7 @@ def test_a_list_from_which_an_array_of_places_picks():
     assert gb.model(model, jnp.array).conditional("z").kind == "finite"
 
 
+@pytest.mark.slow
 def test_a_gap_in_a_loop_that_hands_its_data_on():
     """Against the same with the gap as a parameter."""
     rng = np.random.default_rng(0)

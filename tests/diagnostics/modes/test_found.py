@@ -147,6 +147,7 @@ def test_a_run_says_what_modes_there_are_and_what_they_weigh(tmp_path):
     assert modes_found(run.plan, (), run.draws) is None
 
 
+@pytest.mark.slow
 def test_turns_of_an_angle_are_no_modes():
     """`CircularReparam` lets an angle go around; data about ±π put chains into any turn."""
 

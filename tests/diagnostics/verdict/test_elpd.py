@@ -221,6 +221,7 @@ def test_what_factors_say_of_data_is_told():
         assert "factor above: where it speaks of data, that is not" in told
 
 
+@pytest.mark.slow
 def test_a_factor_of_data_that_no_other_latent_enters_is_told():
     """It shares no latent with what is observed, and is a likelihood all the same."""
     rng = np.random.default_rng(0)
@@ -287,6 +288,7 @@ def test_draws_that_turn_about_their_mean_do_not_make_the_error_small():
     assert np.median(by_mean) < 0.6 * spread
 
 
+@pytest.mark.slow
 def test_many_data_are_taken_piece_by_piece(monkeypatch):
     """All at once a hundred thousand data took more memory than there was."""
     x = np.random.default_rng(3).normal(size=(3, 30))
@@ -324,6 +326,7 @@ def test_what_is_observed_at_a_value_that_latents_make_is_no_datum():
         run.elpd()
 
 
+@pytest.mark.slow
 def test_data_beside_a_change_between_unknown_levels_are_told_and_refitted():
     """They were told of known levels alone: here all k were good, and the sum 1.4 nats too high."""
     t, y = np.arange(8.0), np.array([1.0, 2.0, 0.0, 1.0, 6.0, 7.0, 5.0, 8.0])

@@ -90,6 +90,7 @@ def test_elements_that_hold_each_other_are_told(fn, init, told):
     assert "cannot change together" in str(run.verdict) and "Gibbs(joint=True)" in run.advice()
 
 
+@pytest.mark.slow
 def test_counts_that_hold_each_other_are_told_in_one_chain_too():
     def total():
         a, b = (sample(n, dist.Poisson(10.0)) for n in "ab")
@@ -182,6 +183,7 @@ def test_a_number_that_never_moved_is_no_convergence():
     assert run.verdict.state == "not yet" and "have not moved for 99 draws: x" in str(run.verdict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.0, 0.0])
 def test_a_scale_whose_posterior_has_no_end_at_zero_is_told(power):
     """Effects under `tau^-1` have infinite mass at zero, under a flat scale a proper posterior."""

@@ -168,7 +168,7 @@ COMPOSED = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("model", "text"), COMPOSED)
 def test_the_prior_survives_a_composition(model, text):
     survives(model, text)

@@ -41,6 +41,7 @@ ORDERS = [(1, 0, 2, 3, 4), (0, 3, 2, 1, 4), (3, 1, 2, 0, 4), (4, 1, 2, 3, 0)]
 
 
 # of four components what is left at the end is none
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "order"), [*((5, o) for o in ORDERS), *((4, o) for o in ORDERS[:3])])
 def test_sticks_are_broken_anew_with_their_volume(count, order):
     with jax.enable_x64():

@@ -152,6 +152,7 @@ COUPLED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", cases(COUPLED))
 def test_what_hangs_together_is_drawn_right(way):
     model, prior = COUPLED[way]

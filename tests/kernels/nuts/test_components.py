@@ -77,6 +77,7 @@ def stepped(fn, logdensity, draws):
     return jax.vmap(one)(jax.random.split(jax.random.key(1), len(draws)), jnp.asarray(draws, jnp.float32))
 
 
+@pytest.mark.slow
 def test_what_it_leaves_is_what_it_found():
     """Of exact draws of any density, one step makes exact draws: 25 quantiles, to six standard errors."""
     n = 200_000

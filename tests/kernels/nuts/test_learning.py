@@ -96,6 +96,7 @@ def test_the_degree_of_a_toy_is_known(q):
     assert min(fit.written[0], fit.non_centred[0]) >= fit.used[0] - 1e-6
 
 
+@pytest.mark.slow
 def test_elements_with_equal_data_share_a_degree():
     x, g, loc, scale = toy(1.0, 300)
     many = [toy(q, 300, seed) for seed, q in enumerate([1.0] * 10 + [40.0] * 10)]

@@ -62,6 +62,7 @@ def test_rungs_stand_where_exchanges_are_rejected_equally_often():
     assert betas[0] == 0 and betas[-1] == 1 and (np.diff(betas) > 0).all()
 
 
+@pytest.mark.slow
 def test_the_reference_is_a_density_that_is_drawn_from_and_keeps_modes_apart():
     one = Reference(jnp.array([[-3.0], [4.0]]), jnp.array([[[0.5]], [[1.0]]]), jnp.zeros(1), 6 * jnp.ones(1))
     grid = jnp.linspace(-60, 60, 40_001)[:, None]

@@ -47,6 +47,7 @@ MODELS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_planning_and_sampling_take_few_programs(name, programs_compiled):
     fn, args = MODELS[name]

@@ -124,6 +124,7 @@ def picked(g, y):
     numpyro.sample("y", dist.Normal(mu + tau * z[g], 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_effects_non_centred_by_hand_stay_with_their_scale():
     (row,) = gb.model(picked, np.arange(8) % 4, Y).schedule().rows
     assert (row.kernel, row.sites) == ("NUTS", ("mu", "tau", "z"))
@@ -337,6 +338,7 @@ def quiet_or_loud(y):
         numpyro.sample("y", dist.Poisson(rate[z]), obs=y)
 
 
+@pytest.mark.slow
 def test_indicators_of_structural_zeros_are_summed_out_where_zeros_say_little_of_them():
     """Of a hundred places ten were seen at, once each: of 4000 draws in turn 320 are effective, without the
     indicators 3300."""

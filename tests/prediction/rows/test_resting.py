@@ -78,6 +78,30 @@ def test_places_of_a_process_are_not_set_and_what_stands_beside_it_is(fn):
     np.testing.assert_allclose(run.effects("t", [0.0, 1.0]).slope, run.draws["b"], rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.parametrize("never", [-1e9, -np.inf])
+def test_what_cannot_be_chosen_hides_no_cause(never):
+    """Beside logits of -1e9, what is left of others are their last digits; and two infinite ones have no
+    difference."""
+
+    def choices(x, open_, chosen, centred):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([3]).to_event(1))
+        x = x - x.mean() if centred else x
+        with numpyro.plate("n", len(x)):
+            logits = jnp.where(open_, x[:, None] * b, never)
+            numpyro.sample("chosen", dist.Categorical(logits=logits), obs=chosen)
+
+    open_ = RNG.random((20, 3)) < 0.7
+    open_[:, 0] = True
+    for centred in (False, True):
+        model = gb.model(choices, RNG.normal(1, 1, 20), open_, np.zeros(20, int), centred)
+        run = model.sample(draws=40, chains=1, seed=0)
+        if centred:
+            with pytest.raises(DataError, match=r"x cannot be set: .* a number of all rows"):
+                run.predict(do={"x": 1.0})
+        else:
+            assert run.predict(do={"x": 1.0}).probs["chosen"][~open_].max() < 1e-6
+
+
 @pytest.mark.slow
 def test_imputed_values_stay_with_their_rows_and_are_drawn_anew_where_their_parents_are_set():
     def measured(d):

@@ -2,6 +2,7 @@
 of a few new ones, it is another. Untold, an effect came out as none, and a row had another category."""
 
 import gibbsite as gb
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -78,6 +79,56 @@ def test_a_column_of_rows_that_stand_for_themselves_can_be(name):
         moved = FRAME.assign(**{column: FRAME[column].iloc[i]})
         design = np.asarray(of(gb.inputs.table.Table({n: jnp.asarray(v) for n, v in moved.items()})))
         np.testing.assert_allclose(expected[0], 5.0 + w[0] @ design.T, rtol=1e-4)
+
+
+def adstock(spend, left):
+    return jax.lax.scan(lambda before, x: ((x + left * before),) * 2, jnp.zeros(()), spend)[1]
+
+
+CARRIED = {
+    "a scan": adstock,
+    "a saturated scan": lambda x, left: (a := adstock(x, left)) / (1 + a),
+    "a convolution": lambda x, left: jnp.convolve(x, left ** jnp.arange(6.0))[: len(x)],
+    "a running sum": lambda x, left: left * jnp.cumsum(x) / len(x),
+}
+MEASURED = {
+    "less the first": lambda x, left: left * (x - x[0]),
+    "of the first": lambda x, left: left * x / x[0],
+    "less a running mean": lambda x, left: left * (x - jnp.cumsum(x) / (1 + jnp.arange(len(x)))),
+    "less the mean, carried on": lambda x, left: adstock(x - x.mean(), left),
+}
+
+
+def carried(name):
+    def model(spend, y):
+        left = numpyro.sample("left", dist.Beta(3, 3))
+        effect = {**CARRIED, **MEASURED}[name](spend, left)
+        with numpyro.plate("weeks", len(spend)):
+            numpyro.sample("y", dist.Normal(effect, 0.1), obs=y)
+
+    rng = np.random.default_rng(3)
+    return gb.model(model, rng.gamma(2, 1, 24), rng.normal(3, 1, 24)).sample(draws=40, chains=1, seed=0)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", CARRIED)
+def test_what_is_carried_on_from_row_to_row_can_be_set(name):
+    """It was refused as a number of all rows: an advertiser asks what is sold if nothing is spent."""
+    run = carried(name)
+    left = np.asarray(run.draws["left"])[0]
+    for spend in (0.0, 2.0):
+        p = run.predict(do={"spend": spend})
+        assert "first" not in p.note
+        truth = [CARRIED[name](jnp.full(24, spend), x) for x in left]
+        np.testing.assert_allclose(p.expected["y"][0], truth, rtol=1e-4, atol=1e-5)
+    assert (run.effects("spend", [0.0, 2.0]).draws[..., 1] > 0).all()
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_rows_are_measured_by_cannot_be_set(name):
+    with pytest.raises(DataError, match="spend cannot be set"):
+        carried(name).predict(do={"spend": 2.0})
 
 
 @pytest.mark.slow

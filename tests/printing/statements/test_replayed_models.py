@@ -42,7 +42,7 @@ def run(case: Case):
     return fn, jax.random.key(3)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @EACH
 def test_the_log_joint_replays_and_differentiates(name: str):
     fn, latents = log_joint(MODELS[name])

@@ -55,6 +55,7 @@ def slopes(closed, found):
     return out
 
 
+@pytest.mark.slow
 def test_what_no_gradient_passes_has_no_slope(monkeypatch):
     closed = everything()
     found = values(closed, jnp.linspace(-3.0, 4.0, N, dtype=jnp.float32), jnp.asarray(INDEX))

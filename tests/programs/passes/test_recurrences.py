@@ -74,6 +74,7 @@ def test_states_beside_a_recurrence_of_the_data_are_a_chain():
     assert against_joint(capture_recapture, (HISTORY,), "z", states) == "chain"
 
 
+@pytest.mark.slow
 def test_bounds_of_sites_beside_a_recurrence():
     def model(y):
         def step(m, now):

@@ -40,7 +40,7 @@ MODELS = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", MODELS)
 def test_programs_of_a_run(name):
     fn, arguments, schedule = MODELS[name]

@@ -136,6 +136,7 @@ def stuck(x, y):
         numpyro.sample("y", dist.Normal(loc, tau**-0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_chains_in_a_mode_of_no_weight_start_again():
     x = np.linspace(-1.4, 1.1, 29)
     y = np.where(x < 0.03, 0.55 - 0.42 * (x - 0.03), 0.55 - 1.01 * (x - 0.03)) + 0.02 * RNG(6).normal(size=29)
@@ -158,6 +159,7 @@ def decay(x, y):
     numpyro.sample("y", dist.Normal(a * jnp.exp(-jnp.exp(k) * x), 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_a_chain_that_is_lost_in_warm_up_goes_on_from_another(monkeypatch):
     x = np.linspace(100, 1500, 12).astype(np.float32)
     y = (40 * np.exp(-x / 500) + RNG(3).normal(size=12)).astype(np.float32)
@@ -208,6 +210,7 @@ def graded(grade):
     numpyro.sample("grade", dist.OrderedLogistic(4.0 * ability, 4.0 * cuts), obs=grade)
 
 
+@pytest.mark.slow
 def test_many_numbers_that_must_each_lie_in_a_place_of_their_own_are_found():
     grade = np.arange(12) % 9
     run = gb.model(graded, grade).sample(draws=50, warmup=100, chains=2, seed=0)
@@ -236,6 +239,7 @@ def test_no_slope_at_the_first_values_is_no_end():
     assert abs(p.mean() - seen[there].mean()) < 0.05
 
 
+@pytest.mark.slow
 def test_a_start_is_a_function_of_the_seed(model):
     options = {"warmup": 40, "chains": 2, "seed": 4, "schedule": "Gibbs z (*) Slice [w p]"}
     whole = model.sample(draws=20, **options)
@@ -377,6 +381,7 @@ def mastermind():
         numpyro.factor(f"answer {i}", jnp.where(right, 0.0, -jnp.inf))
 
 
+@pytest.mark.slow
 def test_what_is_drawn_jointly_starts_from_a_joint_draw():
     """One value at a time, passes do not find the one that is possible; a joint draw needs no start."""
     for seed in range(3):

@@ -179,6 +179,7 @@ def hung(hangs, monkeypatch):
         executor.pool.shutdown()
 
 
+@pytest.mark.slow
 def test_a_worker_that_dawdles_holds_nobody(model, whole, monkeypatch):
     with hung(lambda call: call == 30, monkeypatch) as executor:
         run = model.sample(on=executor, chunk=20, **OPTIONS)
@@ -186,6 +187,7 @@ def test_a_worker_that_dawdles_holds_nobody(model, whole, monkeypatch):
         same(run, whole)
 
 
+@pytest.mark.slow
 def test_the_first_of_two_answers_counts(model, whole, monkeypatch):
     """All that is late is sent again; what comes of the first sending afterwards is another's no more."""
     monkeypatch.setattr(pieces, "_LEAST", 0.0)
@@ -211,6 +213,7 @@ def test_stop_waits_for_nobody(model, whole, monkeypatch, answered):
     same(run, whole)
 
 
+@pytest.mark.slow
 def test_the_adaptor_of_the_documentation(model, whole):
     """For engines without futures of their own, with what it calls of Ray by other means."""
     text = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text()
@@ -225,6 +228,7 @@ def test_the_adaptor_of_the_documentation(model, whole):
         same(model.sample(on=names["OnRay"](), **OPTIONS), whole)
 
 
+@pytest.mark.slow
 def test_workers_that_are_lost_before_the_first_draw(model, whole):
     run = model.sample(on=Here(lambda call: True), **OPTIONS)
     assert run.status == "stopped" and "never came back" in str(run.snapshot().message)
@@ -239,6 +243,7 @@ class Silent:
         return Future()
 
 
+@pytest.mark.slow
 def test_a_line_and_the_page_say_that_nobody_answers(model, monkeypatch, caplog):
     monkeypatch.setattr(pieces, "_TELL", 0.1)
     monkeypatch.setattr(pieces, "_SHOW", 0.1)
@@ -253,6 +258,7 @@ def test_a_line_and_the_page_say_that_nobody_answers(model, monkeypatch, caplog)
     assert "no worker has answered" in shown and run.snapshot().message is None
 
 
+@pytest.mark.slow
 def test_silence_in_mid_run_is_told(model, monkeypatch, caplog):
     """Though what is late is sent again and again meanwhile."""
     monkeypatch.setattr(pieces, "_TELL", 0.5)
@@ -266,6 +272,7 @@ def test_silence_in_mid_run_is_told(model, monkeypatch, caplog):
     assert "Workers need" not in caplog.text  # they did answer
 
 
+@pytest.mark.slow
 def test_workers_that_all_hang_are_given_up(model, whole, monkeypatch):
     """What is at work and never answers is lost after a while; what waits in a queue (`Silent`) is not."""
     monkeypatch.setattr(pieces, "_GIVEN_UP", 0.5)
@@ -362,6 +369,7 @@ def test_clocks_that_differ_change_nothing(model, whole, monkeypatch, clock):
     same(model.sample(on=Here(), **OPTIONS), whole)
 
 
+@pytest.mark.slow
 def test_a_model_may_hold_what_cannot_be_sent(whole, tmp_path):
     """What goes out is the program: open files, locks and generators stay where they are."""
     with (
@@ -432,6 +440,7 @@ class Gone(Here):
         return SimpleNamespace(done=lost, result=super().submit(fn, *arguments).result)
 
 
+@pytest.mark.slow
 def test_futures_that_cannot_say_whether_they_are_done(model, whole):
     same(model.sample(on=Gone(), **OPTIONS), whole)
 

@@ -55,6 +55,7 @@ def test_warm_up_is_seen_from_its_first_steps_and_never_counted(model, whole):
         run.warmup_trace("q")
 
 
+@pytest.mark.slow
 def test_long_runs_measure_their_blocks_between_chunks_and_draw_the_same(model, whole, monkeypatch):
     monkeypatch.setattr(timing, "_SHARE", 1e6)
     never = threading.Event()

@@ -73,6 +73,7 @@ def test_what_never_moves_has_no_standard_deviation():
     assert table.loc["c[1]", "mean"] == float(np.float32(3.7))
 
 
+@pytest.mark.slow
 def test_of_thousands_of_elements_some_are_listed():
     """A line each takes ArviZ minutes, and nobody reads 10,000 lines."""
 

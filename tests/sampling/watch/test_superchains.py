@@ -66,6 +66,7 @@ def two_modes(y):
     numpyro.sample("y", dist.Normal(m**2, 0.1), obs=y)
 
 
+@pytest.mark.slow
 def test_superchains_in_different_modes_do_not_converge():
     at = {"m": np.repeat(np.float32([-2.0, -1.9, 1.9, 2.0]), 8)}
     run = gb.model(two_modes, np.float32(4.0)).sample(chains=32, draws=40, warmup=100, seed=0, init=at)

@@ -12,6 +12,7 @@ from numpyro.distributions.constraints import Constraint
 from gibbsite.density import Density
 from gibbsite.density.liveness import loose_sites
 from gibbsite.density.model.bounds import base_constraint
+from gibbsite.programs.jaxpr.compiling import once
 from gibbsite.storage.draws import label_of
 
 _MOST = 256
@@ -99,7 +100,7 @@ def _curvature(density: Density, own: Sequence[str], values: Mapping[str, Any]) 
         return density.log_joint_at({**values, **moved}, data)
 
     x = jnp.concatenate([jnp.ravel(values[n]) for n in flat])
-    precision = -np.asarray(jax.hessian(height)(x), np.float64)
+    precision = -np.asarray(once(jax.hessian(height), x), np.float64)
     if not np.isfinite(precision).all():
         return ""
     curved = np.diagonal(precision)

@@ -136,6 +136,7 @@ def planned(
         recipe = replace(recipe, known=recipe.known - {name})
     for name, leaves in rest.items():
         if fixed_ := [v for v in leaves if v not in asked.new]:
+            company(origin, asked, outcomes)  # a number of all rows is the cause where it is one
             raise DataError(f"{', '.join(fixed_)} cannot be set: {_at_rest(density, name)}")
     recipe = replace(recipe, filled=_filled(origin, places, density) if anew and not prior else {})
     stays = data if asked.new else frozenset()

@@ -83,7 +83,7 @@ def _mixes(density: Density, name: str, leaf: str, before: Any, now: Any) -> boo
     def slopes(values: np.ndarray) -> list[np.ndarray]:
         arrays = [*density.arguments.arrays[:place], values, *density.arguments.arrays[place + 1 :]]
         pairs = zip(*(_parameters(density, s, arrays) for s in (state, moved)), strict=True)
-        return [b - a for a, b in pairs]
+        return [np.subtract(b, a, out=np.zeros_like(b), where=~_rounded_alike(a, b)) for a, b in pairs]
 
     base = slopes(np.asarray(before, own.dtype))
     for row in {0, len(own) - 1}:
@@ -94,6 +94,11 @@ def _mixes(density: Density, name: str, leaf: str, before: Any, now: Any) -> boo
             if (rest > 1e-4 + 1e-3 * np.abs(a).max(initial=0)).any():
                 return True
     return False
+
+
+def _rounded_alike(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where numbers are equal but for the last digits; infinite ones too, as logits of what cannot be."""
+    return np.isclose(a, b, rtol=16 * np.finfo(a.dtype).eps, atol=0, equal_nan=True)
 
 
 def _parameters(density: Density, state: Mapping[str, Any], arrays: Any) -> list[np.ndarray]:

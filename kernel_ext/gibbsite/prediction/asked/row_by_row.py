@@ -24,7 +24,7 @@ from gibbsite.prediction.asked.arguments import (
     places_of,
     with_leaf,
 )
-from gibbsite.prediction.asked.together import MOST_ROWS, check_set, parameters_at
+from gibbsite.prediction.asked.together import MOST_ROWS, carried_on, check_set, parameters_at
 
 _MOST = 12
 """Columns that are looked at, each by one evaluation of the parameters of data."""
@@ -52,10 +52,10 @@ def company(
         return ()
     whole = pooled_columns(origin.density, outcomes) | _pooled_by_python(origin, outcomes)
     pooled = sorted(n for n in whole.keys() & other if whole[n] or not _same(before[n][:1], now[n][:1]))
-    if fixed := [n for n in pooled if n not in asked.new]:
+    if fixed := [n for n in pooled if n not in asked.new and not (not whole[n] and carried_on(origin, n))]:
         raise DataError(
             f"{', '.join(fixed)} cannot be set: the model subtracts or divides by a number of all rows (a "
-            f"mean, a standard deviation), which is set with them; {_INSTEAD}"
+            f"mean, a standard deviation, the first one), which is set with them; {_INSTEAD}"
         )
     check_set(origin, sorted(other - asked.new))
     found = []
@@ -65,7 +65,7 @@ def company(
             "(a mean, a standard deviation), which are those of the new table here: to have those of the "
             f"run's data, {_INSTEAD}"
         )
-    if by_first := [n for n in pooled if not whole[n]]:
+    if by_first := [n for n in pooled if not whole[n] and n in asked.new]:
         found.append(
             f"{', '.join(by_first)} enter{'s' * (len(by_first) == 1)} each row by how it follows the first, "
             "which is the new table's here, and another than the run's: begin with that one to go on from "

@@ -33,13 +33,49 @@ def check_set(origin: Any, columns: Collection[str]) -> None:
     for name in columns:
         key = ("set together", name)
         if key not in origin.density.cache:
-            origin.density.cache[key] = _hangs(origin, name)
+            origin.density.cache[key] = _hangs(origin, name) and not carried_on(origin, name)
         if origin.density.cache[key]:
             raise DataError(
                 f"{name} cannot be set: what the model makes of a row depends on what other rows hold of it "
                 "(a mean, a count, dummies, its largest value), which is set with them; compute such numbers "
                 "before the model, as columns of their own"
             )
+
+
+def carried_on(origin: Any, name: str) -> bool:
+    """Whether a value of a column enters its own row and later ones alone, as what is left of it there (an
+    adstock, a dose that decays): set for all rows, it is another series. What rows are measured by, as the
+    first of them or a running mean, is not: of values that are all the same nothing is left."""
+    key = ("carried on", name)
+    if key not in origin.density.cache:
+        origin.density.cache[key] = _carried_on(origin, name)
+    return origin.density.cache[key]
+
+
+def _carried_on(origin: Any, name: str) -> bool:
+    column = np.asarray(leaves_of(origin, bound_arguments(origin))[name])
+    state = random_state(origin.density) if _is_column(column) else None
+    values = column[np.isfinite(column.astype(float))]
+    if state is None or not len(values) or values.min() == values.max():
+        return False
+    row, least, most = len(column) // 2, values.min(), values.max()
+    places = (row, least if column[row] == most else most), (slice(None), least), (slice(None), most)
+    try:
+        one, few, many = (_set_to(origin, name, column, state, rows, to) for rows, to in places)
+    except _FAILS:
+        return False
+    later = left = False
+    for key, own in parameters_at(origin.density, _data_of(origin.density), state).items():
+        here, low, high = (found.get(key, np.zeros(0)) for found in (one, few, many))
+        if not own.shape == here.shape == low.shape == high.shape:
+            return False
+        moves = np.flatnonzero(~_close(own, here).reshape(len(own), -1).all(axis=1))
+        if np.any(moves < (row if len(own) == len(column) else len(own))):
+            return False
+        if len(own) == len(column):
+            later |= bool(np.any(moves > row))
+            left |= not _close(low[-1], high[-1]).all()
+    return later and left
 
 
 def counted_by_python(origin: Any, columns: Collection[str]) -> list[str]:
@@ -125,21 +161,16 @@ def _is_column(value: Any) -> bool:
 
 
 def _hangs(origin: Any, name: str) -> bool:
-    density, bound = origin.density, bound_arguments(origin)
-    column, places = np.asarray(leaves_of(origin, bound)[name]), places_of(origin, bound)
+    density = origin.density
+    column = np.asarray(leaves_of(origin, bound_arguments(origin))[name])
     state = random_state(density) if _is_column(column) else None
     if state is None:
         return False
-    sites = _data_of(density)
 
     def at(rows: Any, to: Any) -> Parameters:
-        moved = column.copy()
-        moved[rows] = to
-        args, kwargs = call_of(origin, with_leaf(bound, places, name, moved))
-        other = build_density(origin.fn, args, kwargs)
-        return parameters_at(other, sites, _fitted(other, state))
+        return _set_to(origin, name, column, state, rows, to)
 
-    before = parameters_at(density, sites, state)
+    before = parameters_at(density, _data_of(density), state)
     middle, half = len(column) // 2, max(1, len(column) // _SHARE // 2)
     wide = max(half, len(column) // _SHARE)
     values = column[np.isfinite(column.astype(float))]
@@ -169,6 +200,16 @@ def _hangs(origin: Any, name: str) -> bool:
             if not _close(more[moves], all_[moves]).all():
                 return True
     return False
+
+
+def _set_to(origin: Any, name: str, column: np.ndarray, state: Any, rows: Any, to: Any) -> Parameters:
+    """The parameters of data with some rows of a column at another value: the model is traced again."""
+    bound = bound_arguments(origin)
+    moved = column.copy()
+    moved[rows] = to
+    args, kwargs = call_of(origin, with_leaf(bound, places_of(origin, bound), name, moved))
+    other = build_density(origin.fn, args, kwargs)
+    return parameters_at(other, _data_of(origin.density), _fitted(other, state))
 
 
 def _data_of(density: Density) -> list[str]:

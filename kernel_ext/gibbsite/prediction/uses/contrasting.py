@@ -56,10 +56,13 @@ class Contrast(Shown):
         `by` over the rows of each value of a column (or of an array as long as the rows).
 
         `kind` is "difference", "ratio" or "risk ratio", which is the ratio of averages. Raises `OptionError`
-        for another kind, `UnknownNameError` for a column, `DataError` for another length.
+        for another kind, and for averages of elements that always sum to the same; `UnknownNameError` for a
+        column, `DataError` for another length.
         """
         if kind not in KINDS:
             raise OptionError(f"kind is one of {', '.join(map(repr, KINDS))}, not {shown(kind)}")
+        if by is not None or average or kind == "risk ratio":
+            check_total(self.a, self.site, "contrast")
         facts, interval = self.a.facts, chosen()
         if by is not None:
             groups = groups_of(self.a, by, self.site)
@@ -81,11 +84,19 @@ class Contrast(Shown):
         return frame_of({name: columns_of(values, interval)}, {name: dims}, {name: labels},
                         {name: values.shape[2:]}, facts.source)  # fmt: skip
 
+    @property
+    def of_a_total(self) -> bool:
+        """Whether the site's elements sum to the same in every draw, so that their average says nothing."""
+        return of_a_total(self.a, self.site)
+
     def plot(self) -> Any:
         """A picture: the average difference, draw by draw, and that of every row."""
         return views().plot_use(self)
 
     def __repr__(self) -> str:
+        if self.of_a_total:
+            count = self.difference.shape[-1]
+            return f"<Contrast of {self.site}: {count} elements of a total; each is in to_frame()>"
         x = self._of("difference", average_over_rows).ravel()
         low, high = chosen().of(x)
         return (
@@ -133,6 +144,27 @@ def check_ordered(prediction: Prediction, site: str, verb: str) -> None:
             f"{verb}: {site!r} is of {count} categories without order, of which there is no average; compare "
             f"their probabilities, run.predict(do=…).probs[{site!r}], or a quantity of them, "
             f"run.predict(do=…).derive('chosen = {site} == …')"
+        )
+
+
+def of_a_total(prediction: Prediction, site: str) -> bool:
+    """Whether elements always sum to the same, as counts of categories and shares do."""
+    draws = prediction.draws[site]
+    if draws.ndim < 3 or draws.shape[-1] < 2:
+        return False
+    total = draws.sum(axis=-1, dtype=float).reshape(draws.shape[0] * draws.shape[1], -1)
+    return len(total) > 1 and np.allclose(np.ptp(total, axis=0), 0, atol=1e-5 * np.abs(draws).max())
+
+
+def check_total(prediction: Prediction, site: str, verb: str) -> None:
+    """Refuse averages over elements that always sum to the same; raises `OptionError`."""
+    if of_a_total(prediction, site):
+        draws = prediction.draws[site]
+        first = ", ".join([*(":" for _ in draws.shape[3:]), "0"])
+        raise OptionError(
+            f"{verb}: the {draws.shape[-1]} elements of {site!r} sum to the same in every draw, and so does "
+            f"their average; look at one by one, run.predict(do=…).expected[{site!r}][..., 0], or at a "
+            f"quantity of them, run.predict(do=…).derive('first = {site}[{first}]')"
         )
 
 

@@ -11,7 +11,12 @@ from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.prediction.uses.contrasting import average_over_rows, check_ordered, groups_of
+from gibbsite.prediction.uses.contrasting import (
+    average_over_rows,
+    check_ordered,
+    check_total,
+    groups_of,
+)
 from gibbsite.prediction.verbs import predict
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
@@ -117,25 +122,9 @@ def effects(run: Any, name: str, values: Any = None, *, site: str | None = None,
     if site is not None and site not in found[0].draws:
         raise UnknownNameError("site", site, found[0].draws)
     check_ordered(found[0], site or names[0], "effects")
-    _check_total(found[0], site or names[0])
+    check_total(found[0], site or names[0], "effects")
     amount = origin is not None and any(_is_amount(p.model, name) for p in parts_of(run))
     return Effects(name, chosen_values, found, site or names[0], amount)
-
-
-def _check_total(prediction: Prediction, site: str) -> None:
-    """Refuse averages over elements that always sum to the same, as counts of categories; raises
-    `OptionError`."""
-    draws = prediction.draws[site]
-    if draws.ndim < 3 or draws.shape[-1] < 2:
-        return
-    total = draws.sum(axis=-1, dtype=float).reshape(draws.shape[0] * draws.shape[1], -1)
-    if len(total) > 1 and np.allclose(np.ptp(total, axis=0), 0, atol=1e-5 * np.abs(draws).max()):
-        first = ", ".join([*(":" for _ in draws.shape[3:]), "0"])
-        raise OptionError(
-            f"effects: the {draws.shape[-1]} elements of {site!r} sum to the same in every draw, and so does "
-            f"their average; look at one by one, run.predict(do=…).expected[{site!r}][..., 0], or at a "
-            f"quantity of them, run.predict(do=…).derive('first = {site}[{first}]')"
-        )
 
 
 def _is_amount(origin: Any, name: str) -> bool:

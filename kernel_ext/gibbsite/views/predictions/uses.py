@@ -56,7 +56,7 @@ def _(found: Contrast) -> Rows:
         rules=(Rule(0.0, of="x" if listed else "y"),),
         height=max(_HEIGHT, each.height),
     )
-    return ((whole, each),)
+    return ((each,) if found.of_a_total else (whole, each),)
 
 
 @use_rows.register
