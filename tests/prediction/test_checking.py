@@ -403,3 +403,16 @@ def test_effects_on_what_sums_to_a_total_or_on_nothing():
     assert "3 elements of a total" in repr(found)
     assert len(found.to_frame()) == 36
     assert "z does not depend on beside" in repr(run.effects("beside", [0.0, 1.0], site="z"))
+
+
+def test_what_no_replicate_can_miss_is_no_check():
+    """Shares have a mean of one over their number: its p-value was that of rounding."""
+    shares = np.random.default_rng(5).dirichlet([2.0, 3.0, 5.0], 20).astype(np.float32)
+
+    def model(shares):
+        a = numpyro.sample("a", dist.Gamma(2, 0.5).expand([3]).to_event(1))
+        with numpyro.plate("row", len(shares)):
+            numpyro.sample("y", dist.Dirichlet(a), obs=shares)
+
+    run = gb.model(model, shares).sample(draws=40, warmup=100, chains=2, seed=0)
+    assert {s.text for s in run.checks().statistics} == {"sd(y)", "min(y)", "max(y)"}

@@ -48,6 +48,7 @@ _MOST_PITS = 1000  # the band of a distribution function of more values is as na
 _SIMULATED = 500  # bands at 95 % to within a hundredth
 _BAND = 0.95
 _NAMED = {CONTINUOUS: ("mean", "sd", "min", "max"), COUNTS: ("mean", "sd", "zeros", "max")}
+_ROUNDING = 4 * float(np.finfo(np.float32).eps)
 _MOST_SHARES = 8  # of categories: as many plots as fit a page
 _STATISTICS = {
     "mean": lambda v: v.mean(axis=-1),
@@ -70,6 +71,12 @@ class Statistic:
     def p(self) -> float:
         """In which share of the replicates it is as large as in the data; equal ones count half."""
         return float(np.mean(self.draws > self.seen) + 0.5 * np.mean(self.draws == self.seen))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is the same in the data and in every replicate, but for rounding."""
+        every = np.append(self.draws, self.seen)
+        return bool(np.ptp(every) <= _ROUNDING * np.abs(every).max())
 
 
 @lru_cache(maxsize=64)
@@ -440,7 +447,7 @@ def _statistics(
     `ExpressionError`."""
     usual = _NAMED.get(out.kind, ("mean",)) if out.kind != CENSORED else ()  # whose ends are not all known
     every = _shares(out) if out.nominal else [_usual(out, n) for n in usual]
-    made = [s for s in every if s.seen != s.draws[0] or np.ptp(s.draws)]  # no zeros at all
+    made = [s for s in every if not s.is_constant]  # no zeros at all, the mean of shares of a whole
     made = [s for s in made if s.text not in texts]  # which come first, as they are asked for
     for text in texts:
         if not isinstance(text, str):
