@@ -400,6 +400,8 @@ def test_effects_on_what_sums_to_a_total_or_on_nothing():
     for ask in ({"average": True}, {"by": "x"}, {"kind": "risk ratio"}):
         with pytest.raises(OptionError, match=r"contrast: the 3 elements of 'y' sum to the same"):
             found.to_frame(**ask)
+    with pytest.raises(OptionError, match="contrast: the 3 elements of 'y' sum to the same"):
+        _ = found.risk_ratio
     assert "3 elements of a total" in repr(found)
     assert len(found.to_frame()) == 36
     assert "z does not depend on beside" in repr(run.effects("beside", [0.0, 1.0], site="z"))

@@ -42,7 +42,8 @@ class Contrast(Shown):
 
     @property
     def risk_ratio(self) -> np.ndarray:
-        """The average of a over rows, divided by that of b."""
+        """The average of a over rows, divided by that of b. Raises `OptionError` for elements of a total."""
+        check_total(self.a, self.site, "contrast")
         return self._of("risk ratio", average_over_rows)
 
     def _of(self, kind: str, average: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:

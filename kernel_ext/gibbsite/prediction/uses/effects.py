@@ -11,12 +11,7 @@ from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.prediction.uses.contrasting import (
-    average_over_rows,
-    check_ordered,
-    check_total,
-    groups_of,
-)
+from gibbsite.prediction.uses.contrasting import average_over_rows, check_ordered, check_total, groups_of
 from gibbsite.prediction.verbs import predict
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
