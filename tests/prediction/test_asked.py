@@ -619,6 +619,19 @@ def test_an_array_alone_needs_no_name():
     assert run.predict(np.full(3, np.nan)).draws["y"].shape == (1, 20, 3)
 
 
+def test_columns_that_are_observed_side_by_side_may_be_missing():
+    def model(df):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([2]))
+        observed = jnp.stack([df["p"], df["q"]], -1)
+        numpyro.sample("y", dist.Normal(b * df["x"][:, None], 1.0), obs=observed)
+
+    frame = pd.DataFrame({"x": np.arange(4.0), "p": np.ones(4), "q": np.zeros(4)})
+    run = gb.model(model, frame).sample(draws=20, warmup=20, chains=1, seed=0)
+    with pytest.raises(DataError, match=r"missing values \(NaN\) in df\['p'\] and df\['q'\]"):
+        run.predict(frame[["x"]])
+    assert run.predict(frame[["x"]].assign(p=np.nan, q=np.nan)).draws["y"].shape == (1, 20, 4, 2)
+
+
 @pytest.mark.slow
 def test_a_distribution_that_says_nothing_of_its_draws():
     class Peak(dist.Distribution):

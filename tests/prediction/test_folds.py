@@ -91,6 +91,33 @@ def test_a_group_is_left_out_with_its_effect():
 
 
 @pytest.mark.slow
+def test_a_column_of_two_tables_is_read_where_the_data_are():
+    """Persons and what they did are two tables, whose column of persons counts for the data of each."""
+    people = pd.DataFrame({"who": ["Ada", "Bob", "Cyd"], "weight": RNG.normal(size=3)})
+    trials = pd.DataFrame({"who": ["Cyd", "Ada", "Bob", "Ada", "Bob"], "y": RNG.normal(size=5)})
+
+    def model(people, trials):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("people", len(people)):
+            numpyro.sample("weight", dist.Normal(mu, 1.0), obs=people["weight"])
+        with numpyro.plate("trials", len(trials)):
+            numpyro.sample("y", dist.Normal(mu, 1.0), obs=trials["y"])
+
+    run = gb.model(model, people, trials).sample(draws=3000, warmup=300, chains=2)
+    found = run.elpd(by="who")
+    assert sorted(found.elpd_i["datum"].values) == ["Ada", "Bob", "Cyd"]
+    who, values = np.append(people.who, trials.who), np.append(people.weight, trials.y)
+    truth = []
+    for name in found.elpd_i["datum"].values:
+        rest = who != name
+        truth.append(
+            stats.multivariate_normal.logpdf(values, cov=1.0 + np.eye(8))
+            - stats.multivariate_normal.logpdf(values[rest], cov=1.0 + np.eye(rest.sum()))
+        )
+    np.testing.assert_allclose(found.elpd_i, truth, atol=0.1)
+
+
+@pytest.mark.slow
 def test_data_of_bad_pareto_k_are_left_out_in_earnest():
     noise = np.array([0.04, 0.5])  # without the first of a group, little is known of it
     y = (3 * RNG.normal(size=(5, 1)) + noise * RNG.normal(size=(5, 2))).astype(np.float32)

@@ -53,6 +53,20 @@ def test_labels_weights_and_masks():
     assert tree.attrs["log_likelihood_given"].endswith("z is summed out")
 
 
+def test_labels_of_which_a_datum_reads_two_are_given_and_not_summed_out():
+    first, second = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 0])
+
+    def model(y):
+        with numpyro.plate("people", 4):
+            able = numpyro.sample("able", dist.Bernoulli(0.5))
+        right = jnp.where(able[first] * able[second] == 1, 0.9, 0.2)
+        numpyro.sample("y", dist.Bernoulli(right), obs=y)
+
+    found = gb.model(model, np.array([1, 1, 0, 0])).sample(draws=50, warmup=50, seed=0).elpd()
+    assert not found.summed and found.given == ("able",)
+    assert "summed out" not in str(found) and "\ngiven able, drawn with the very data" in str(found)
+
+
 @pytest.mark.slow
 def test_the_error_of_a_run_s_length_is_that_of_other_seeds():
     def model(y):

@@ -38,9 +38,9 @@ class ELPDData(arviz_stats.ELPDData):
             if names
         ]
         if told := given_text(self):
-            some = "for some of the data " * bool({*self.labels} & {*self.summed})
+            part = "in part " * bool({*self.given} & {*self.summed, *self.integrated})
             found.append(
-                f"{some}given {told}, drawn with the very data that are left out: it may be too high; "
+                f"{part}given {told}, drawn with the very data that are left out: it may be too high; "
                 "elpd(kfold=10) leaves them out in earnest"
             )
         if self.bounding:

@@ -119,7 +119,7 @@ def _summed(
             )
             continue
         names = {n: members_of(plan, marginal.density, n) for n in values}
-        gone = marginal.sites
+        gone = marginal.sites if found.read > found.unread.keys() else ()
         given = [
             _read_by(plan, density, m, () if n in found.unread else gone) for n in names for m in names[n]
         ]

@@ -1,6 +1,6 @@
 """The arguments of a model and the arrays among them, by name; and those that a prediction is asked of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,3 +91,13 @@ def outcomes_of(origin: Any) -> dict[str, str]:
         if len(behind) == 1 and tuple(behind[0].aval.shape) == density.sites[site].shape:
             found[names[behind[0]]] = site
     return found
+
+
+def observed_of(origin: Any, leaves: Collection[str]) -> dict[str, list[str]]:
+    """Which of `leaves` the values of observed sites are made of, by site."""
+    density = origin.density
+    found = {}
+    for site in current(density).data:
+        behind = sources(density, [density.outputs["observed"][site]])
+        found[site] = [n for v, n in density.data_names.items() if v in behind and n in leaves]
+    return {site: those for site, those in found.items() if those}

@@ -15,7 +15,7 @@ from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import InOrder, shown
 from gibbsite.inputs.table import Table
 from gibbsite.inputs.tables import Known, Labels, as_arrays
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, outcomes_of
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, observed_of, outcomes_of
 from gibbsite.prediction.asked.groups import Groups, argument_of, groups_of, with_rows
 
 _SINCE = re.compile(r"days since (\S+)")
@@ -129,9 +129,13 @@ class _Reading:
             )
         needed = (own - leaves.keys()) & density.read_names - outcomes_of(self._origin).keys()
         if needed and isinstance(made, Table):
+            observed = [
+                f"; what {site} observes may be missing values (NaN) in {' and '.join(those)}"
+                for site, those in observed_of(self._origin, needed).items()
+            ]
             raise DataError(
                 f"the new table lacks {', '.join(sorted(needed))}, which the model reads; it has "
-                f"{', '.join(map(repr, made.columns))}"
+                f"{', '.join(map(repr, made.columns))}{''.join(observed)}"
             ).at(None, "unknown-column")
         if name in own and name not in leaves:  # an array in the model, and no array now
             raise DataError(

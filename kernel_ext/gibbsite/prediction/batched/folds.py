@@ -90,30 +90,34 @@ def _dealt(count: int, folds: int) -> np.ndarray:
 def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
     """Which group each datum is in, and what the groups are called: of a column of the data, a plate, or an
     array with a value for every row. Raises `UnknownNameError`, `DataError`."""
-    model, told = run.model, None
-    values: Any = by
+    model = run.model
     for name in there if not isinstance(by, np.ndarray) else ():
         check_order(model.density, name)
+    columns: list[tuple[Any, Any]] = [(by, None)]
     if isinstance(by, str):
         leaves = leaves_of(model, bound_arguments(model))
-        name = next((n for n in leaves if n == by or n.endswith(f"[{by!r}]")), None)
-        if name is None:
+        names = [n for n in leaves if n == by or n.endswith(f"[{by!r}]")]
+        if not names:
             raise UnknownNameError("argument or column", by, leaves)
-        values, told = leaves[name], model.labels.get(name)
-    values = np.asarray(in_order_of(values, model.labels))
-    found = []
+        columns = [(leaves[n], model.labels.get(n)) for n in names]
+    columns = [(np.asarray(in_order_of(values, model.labels)), told) for values, told in columns]
+    found: list[np.ndarray] = []
+    every: dict[str, int] = {}  # groups of several tables are the same by their names
     for site, mask in there.items():
-        if values.ndim != 1 or not mask.ndim or mask.shape[0] != len(values):
+        fitting = [(v, t) for v, t in columns if v.ndim == 1 and mask.ndim and mask.shape[0] == len(v)]
+        if not fitting:
             raise DataError(
-                f"by: {shown(by)} has shape {values.shape}, and the data of {site!r} {mask.shape}: give one "
-                f"axis, with a value for every row of these{f', ({mask.shape[0]},)' if mask.ndim else ''}"
+                f"by: {shown(by)} has shape {columns[0][0].shape}, and the data of {site!r} {mask.shape}: give "
+                f"one axis, with a value for every row of these{f', ({mask.shape[0]},)' if mask.ndim else ''}"
             )
-        rows = np.broadcast_to(values.reshape(-1, *(1,) * (mask.ndim - 1)), mask.shape)
-        found.append(rows[mask])
-    different, groups = np.unique(np.concatenate(found), return_inverse=True)
-    if len(different) < 2:
+        values, told = fitting[0]
+        rows = np.broadcast_to(values.reshape(-1, *(1,) * (mask.ndim - 1)), mask.shape)[mask]
+        different, groups = np.unique(rows, return_inverse=True)
+        texts = [str(told[int(v)] if told is not None else v) for v in different]
+        found.append(np.asarray([every.setdefault(t, len(every)) for t in texts], np.intp)[groups])
+    if len(every) < 2:
         raise DataError(f"by: {shown(by)} has one value, and something has to be left")
-    return groups, [str(told[int(v)] if told is not None else v) for v in different]
+    return np.concatenate(found), [*every]
 
 
 def _scores(
