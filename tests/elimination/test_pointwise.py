@@ -97,7 +97,44 @@ def a_label_that_moves_a_support():
     numpyro.sample("other", dist.Normal(mu, 1.0), obs=1.0)
 
 
+def two_skills():
+    """Of a vector of skills each answer reads some, and one reads none."""
+    mu = numpyro.sample("mu", dist.Beta(2, 2))
+    with numpyro.plate("people", 2, dim=-2), numpyro.plate("skills", 3, dim=-1):
+        able = numpyro.sample("able", dist.Bernoulli(jnp.array([0.4, 0.5, 0.7])))
+    needs = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 0]])
+    right = jnp.prod(jnp.where(needs == 1, able[:, None, :], 1), -1)
+    with numpyro.plate("people", 2, dim=-2), numpyro.plate("items", 4, dim=-1):
+        y = np.array([[1, 0, 1, 1], [0, 0, 0, 1]])
+        numpyro.sample("y", dist.Bernoulli(jnp.where(right == 1, mu, 0.2)), obs=y)
+
+
+def pairs():
+    mu = numpyro.sample("mu", dist.Beta(2, 2))
+    with numpyro.plate("people", 4):
+        able = numpyro.sample("able", dist.Categorical(jnp.array([0.5, 0.3, 0.2])))
+    first, second = np.array([0, 1, 2, 3, 1]), np.array([1, 2, 2, 0, 3])  # one with itself
+    better = jnp.where(able[first] > able[second], mu, 0.3)
+    numpyro.sample("y", dist.Bernoulli(better), obs=np.array([1, 1, 0, 0, 1]))
+
+
+def what_a_state_and_the_one_before_say():
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("n", len(Y)):
+        z = numpyro.sample("z", dist.Bernoulli(0.3))
+    before = jnp.concatenate([jnp.zeros(1, z.dtype), z[:-1]])
+    numpyro.sample("y", dist.Normal(mu + 2.0 * z - before, 0.5), obs=Y)
+
+
+def counts_beyond_their_tries():
+    mu = numpyro.sample("mu", dist.Beta(2, 2))
+    with numpyro.plate("n", 3):
+        n = numpyro.sample("tries", dist.Binomial(2, 0.6))
+    numpyro.sample("y", dist.Binomial(n[:-1] + n[1:], mu), obs=np.array([3, 1]))
+
+
 MODELS = [
+    two_skills, pairs, what_a_state_and_the_one_before_say, counts_beyond_their_tries,
     mixture, far_apart, zero_inflated, raters, crossed, nested, hidden_markov, looped, weighted_and_masked,
     a_label_that_moves_a_support,
 ]  # fmt: skip
@@ -144,7 +181,7 @@ def enumerated(model, mu):
     return {n: np.array(v) for n, v in out.items()}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
 def test_each_datum_given_the_others(model):
     density = gb.model(model).density
@@ -166,20 +203,20 @@ def test_each_datum_given_the_others(model):
             np.testing.assert_allclose(np.ravel(have[name]), truth, rtol=2e-4, atol=2e-4)
 
 
-def test_what_reads_several_elements_of_one_site_is_not_summed_out():
-    def pairs():
+def test_what_reads_too_many_elements_of_one_site_is_not_summed_out():
+    def totals():
         mu = numpyro.sample("mu", dist.Normal(0, 1))
-        z = numpyro.sample("z", dist.Bernoulli(0.5).expand([5]))
-        numpyro.sample("y", dist.Normal(mu + z[1:] - z[:-1], 1.0), obs=Y)
+        z = numpyro.sample("z", dist.Bernoulli(0.5).expand([16]))
+        numpyro.sample("y", dist.Normal(mu + jnp.array([z.sum(), z[0]]), 1.0), obs=Y[:2])
         numpyro.sample("x", dist.Normal(mu + z[:4], 1.0), obs=Y)
 
-    marginal = marginal_of(gb.model(pairs).density, ["z"])
+    marginal = marginal_of(gb.model(totals).density, ["z"])
     found = Pointwise(marginal, ("x", "y"))
-    assert list(found.unread) == ["y"] and "reads several elements of z" in found.unread["y"]
-    z = jnp.array([0, 1, 1, 0, 1])
+    assert list(found.unread) == ["y"] and "reads too many elements of z" in found.unread["y"]
+    z = jnp.arange(16) % 2
     out = found({"mu": jnp.float32(0.5), "z": z}, ())
-    np.testing.assert_allclose(out["y"], dist.Normal(0.5 + z[1:] - z[:-1], 1.0).log_prob(Y), rtol=1e-5)
-    np.testing.assert_allclose(out["x"], enumerated(pairs, 0.5)["x"], rtol=2e-4)
+    np.testing.assert_allclose(out["y"], dist.Normal(0.5 + jnp.array([8, 0]), 1.0).log_prob(Y[:2]), rtol=1e-5)
+    np.testing.assert_allclose(out["x"], enumerated(totals, 0.5)["x"], rtol=2e-4)
 
 
 def test_evidence_that_single_data_outweigh_is_told():

@@ -104,7 +104,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("case", CASES)
 def test_sums_derivatives_moments_and_draws(case):
     model, data, site, terms, at = CASES[case]

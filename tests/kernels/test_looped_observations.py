@@ -40,6 +40,7 @@ MORE = ("Conjugate", "ReflectiveSlice", "RandomWalk", "Independence", "HMC", "NU
 KERNELS = [*QUICK, *(pytest.param(k, marks=pytest.mark.slow) for k in MORE)]
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", MODELS)

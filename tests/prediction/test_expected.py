@@ -50,7 +50,7 @@ def ran(family, **options):
     return gb.model(m, t=t).sample(draws=100, chains=2, seed=1, **options)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_it_is_the_mean_at_every_draw(name):
     family, mean = FAMILIES[name]

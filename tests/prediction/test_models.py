@@ -639,6 +639,7 @@ def test_a_model_with_other_statements_without_data_is_predicted_by_these():
         assert abs(drawn[name].mean() - mean.mean()) < 4 * error
 
 
+@pytest.mark.slow
 def test_of_categories_without_order_a_table_has_probabilities_and_effects_have_no_average():
     r = np.random.default_rng(0)
     df = pd.DataFrame({"x": r.normal(size=90), "g": r.integers(0, 3, 90)})

@@ -48,7 +48,7 @@ def data(gaps: bool, names=None) -> pd.DataFrame:
     return t if names is None else t.astype({"x": "category"})
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", ["x", "exposure"])
 @pytest.mark.parametrize(
     ("fn", "gaps"),
@@ -81,7 +81,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_elements_that_are_left_open_say_nothing(name):
     """The weights are of what is given, by SciPy; what is not is drawn."""
@@ -136,6 +136,7 @@ def unit(t):
         numpyro.sample("y", dist.Poisson(jnp.exp(1 + 0.2 * t["x"] + u)), obs=t["y"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [None, ["p9", "p10"]])
 def test_new_rows_with_the_first_rows_covariates_are_new(index):
     t = pd.DataFrame({"x": [0, 1, 0, 1, 1, 0], "y": [90, 3, 2, 1, 4, 2]})

@@ -113,6 +113,7 @@ def settled(model):
     return model.sample(**AUTO)
 
 
+@pytest.mark.slow
 def test_a_warm_up_ends_when_what_it_learns_has_settled(model, settled):
     steps = settled.kept.warm.steps
     assert steps in {e + 50 for e in (160, 220, 300, 406, 547, 735)} and settled.draws["mu"].shape[1] == 20

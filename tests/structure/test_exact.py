@@ -225,6 +225,7 @@ def cart(x, y):
     node("", np.ones(len(y), bool), 1)
 
 
+@pytest.mark.slow
 def test_a_tree_that_decides_where_it_branches():
     """Trees of a small table: the three there are, with Gaussian evidences in closed form."""
     x = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [-1, 1], [1, 1]], float)

@@ -119,6 +119,7 @@ def test_new_rows_interventions_and_effects_are_averaged():
         run.predict(given={"y": 1.0})
 
 
+@pytest.mark.slow
 def test_outcomes_of_other_elements_are_refused():
     def grown(y):
         k = numpyro.sample("k", dist.Bernoulli(0.5))

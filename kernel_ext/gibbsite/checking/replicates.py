@@ -14,11 +14,11 @@ import numpy as np
 from numpyro import handlers
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import with_conditioning
-from numpyro.infer.util import unconstrain_fn
 
 from gibbsite.checking.truth import log_terms
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.errors import GibbsiteError
+from gibbsite.kernels.base import unconstrained
 from gibbsite.kernels.blocks.eliminated import Eliminated
 from gibbsite.kernels.blocks.tempered import Tempered
 from gibbsite.kernels.composite import Repeat
@@ -178,7 +178,7 @@ def _moved(kernel: Any, state: Any, native: Any, exact: Any, kwargs: Any) -> Any
         inner, left = kernel.inner, [n for n in exact if n not in kernel.eliminated]
         own = {n: exact[n] for n in left}
         if isinstance(inner, HMC):
-            own = unconstrain_fn(inner.model, (), kwargs, own)
+            own = unconstrained(inner, (), kwargs, own)
         return state._replace(
             z={n: jnp.asarray(exact[n], state.z[n].dtype) for n in state.z},
             inner=put(inner, state.inner, own, (), kwargs),

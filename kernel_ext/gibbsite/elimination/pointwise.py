@@ -10,9 +10,9 @@ density.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.distributions.transforms import biject_to
 
-from gibbsite.conditional.tables.factor import Factor
+from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, TooLarge, pieces_of, term_accesses
+from gibbsite.conditional.tables.fill import Tabulated
 from gibbsite.density import Density
-from gibbsite.density.terms import summed
+from gibbsite.density.terms import Term, number, summed
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.plan import Plan
 from gibbsite.elimination.tabled import TableMarginal
 from gibbsite.elimination.tables.collect import Tables
 from gibbsite.programs.jaxpr.compiling import Quick
-from gibbsite.programs.maps.access import Access, element_number, full_window
 
 _DEEPEST = 40.0
 """In logs: e^-40 is 4e-18, far below what adds to a probability of 1 in float32, and times cavities down to
@@ -39,6 +39,27 @@ CHANGED = "changed"
 """The name of by how much keeping likelihoods from falling changed the marginal log density."""
 
 
+@dataclass(frozen=True)
+class _Likelihood(Term):
+    """What each datum of an observed site adds to the log density, minus infinity beyond its support."""
+
+    density: Density = field(kw_only=True, compare=False)
+
+    def at(self, ev: Any) -> Any:
+        found = likelihood_of(self.density, self.origin, ev)
+        for bound in (t for t in self.density.bounds if t.origin == self.origin):
+            found = jnp.where(_onto(bound.at(ev), found.shape) < 0, -jnp.inf, found)  # of -1 tries: NaN
+        return found
+
+
+class _Rows(NamedTuple):
+    """Data that read elements in one way: the tables of their likelihoods, and for each of these which data,
+    by their numbers, its rows are."""
+
+    tabulated: Tabulated
+    data: tuple[np.ndarray, ...]
+
+
 class Pointwise:
     """`log p(y_i | the other data, latents)` of the data `names` (those of `marginal.density`), with the
     sites of `marginal` summed out. `unread` says by name why that is not computed for a site; these are given
@@ -47,23 +68,27 @@ class Pointwise:
     def __init__(self, marginal: TableMarginal, names: Collection[str]):
         self._marginal, self._density, of = marginal, marginal.density, marginal.of
         self.unread: dict[str, str] = {}
-        self._factors: dict[str, Factor] = {}
+        self._rows: dict[str, list[_Rows]] = {}
         self._plain = [n for n in names if not self._met(n)]
         for name in names:
             if name not in self._plain:
-                found = self._factor(name)
+                found = self._tabulated(name)
                 if isinstance(found, str):
                     self.unread[name] = found
                 else:
-                    self._factors[name] = found
-        without = set(self._factors)
+                    self._rows[name] = found
+        without = set(self._rows)
         left = replace(
             self._density,
             terms=tuple(t for t in self._density.terms if t.origin not in without),
             bounds=tuple(t for t in self._density.bounds if t.origin not in without),
             cache={},
         )
-        self._plan = Plan(Tables(left, of), more=tuple(self._factors.values()))
+        factors = tuple(f for rows in self._each() for f in rows.tabulated.source.factors)
+        self._plan = Plan(Tables(left, of), more=factors)
+
+    def _each(self) -> list[_Rows]:
+        return [rows for several in self._rows.values() for rows in several]
 
     def __call__(self, latents: Mapping[str, Any], data: Any) -> dict[str, Any]:
         """Arrays of the log density's shape, by name, and under `CHANGED` a number that ought to be
@@ -71,21 +96,30 @@ class Pointwise:
         left = self._marginal.left(latents)
         plain = self._density.evaluator({**left, **self._own(latents)}, data)
         out = {n: likelihood_of(self._density, n, plain) for n in (*self._plain, *self.unread)}
-        logs = {n: self._at_values(n, left, data) for n in self._factors}
-        kept = {n: jnp.maximum(x, _top(x) - _DEEPEST) for n, x in logs.items()}
+        logs: dict[Factor, Any] = {}
+        for rows in self._each():
+            source = rows.tabulated.source
+            logs.update(zip(source.factors, source.tables(left, data), strict=True))
+        kept = {f: jnp.maximum(x, _top(x) - _DEEPEST) for f, x in logs.items()}
         tables = self._plan.tables(left, data)
 
-        def total(found: Mapping[str, Any]) -> Any:
-            return self._plan.total(tables, more={self._factors[n]: x for n, x in found.items()})
+        def total(found: Mapping[Factor, Any]) -> Any:
+            return self._plan.total(tables, more=found)
 
-        changed, posterior = jax.value_and_grad(total)(kept)
-        for name, x in logs.items():
-            values = tuple(range(x.ndim - 1))
-            p = posterior[name]
-            cavity = jnp.where(p > 0, jnp.log(jnp.where(p > 0, p, 1)) - kept[name], -jnp.inf)
-            cavity = cavity - jax.nn.logsumexp(cavity, axis=values)
-            found = jax.nn.logsumexp(cavity + x, axis=values)
-            out[name] = found.reshape(self._density.outputs["log_prob"][name].aval.shape)
+        # by a list, since factors have no order
+        changed, slopes = jax.value_and_grad(lambda xs: total(dict(zip(kept, xs, strict=True))))(
+            [*kept.values()]
+        )
+        posterior = dict(zip(kept, slopes, strict=True))
+        for name, several in self._rows.items():
+            atom = self._density.outputs["log_prob"][name]
+            found = jnp.zeros(math.prod(atom.aval.shape), atom.aval.dtype)
+            for rows in several:
+                for factor, at in zip(rows.tabulated.source.factors, rows.data, strict=True):
+                    found = found.at[at].set(_without_own(logs[factor], kept[factor], posterior[factor]))
+            if (free := self._free(name, several)).size:
+                found = found.at[free].set(jnp.ravel(likelihood_of(self._density, name, plain))[free])
+            out[name] = found.reshape(atom.aval.shape)
         exact = total(logs) if logs else changed
         noise = 8 * jnp.finfo(exact.dtype).eps * jnp.abs(exact)
         out[CHANGED] = jnp.maximum(jnp.abs(changed - exact) - noise, 0)
@@ -94,7 +128,7 @@ class Pointwise:
     @property
     def read(self) -> frozenset[str]:
         """The data that read sites which are summed out."""
-        return frozenset((*self._factors, *self.unread))
+        return frozenset((*self._rows, *self.unread))
 
     # what an observed site reads
 
@@ -102,23 +136,42 @@ class Pointwise:
         maps = [self._density.maps[a] for a in _atoms(self._density, name)]
         return [s for s in self._marginal.of.names if any(s in m for m in maps)]
 
-    def _factor(self, name: str) -> Factor | str:
-        """The elements that each datum reads, a factor with a row for each; or in words why it is none."""
-        atom, mine, of = self._density.outputs["log_prob"][name], self._met(name), self._marginal.of
+    def _tabulated(self, name: str) -> list[_Rows] | str:
+        """The likelihoods of a site's data at all values of the elements that each reads, a row for each; or
+        in words why there are none."""
+        density, of = self._density, self._marginal.of
+        atom, mine = density.outputs["log_prob"][name], self._met(name)
         shape = tuple(atom.aval.shape)
-        accesses = {s: self._density.maps[atom].get(s, ()) for s in mine}
-        one = all(len(a) == 1 and _plain(a[0], shape) for a in accesses.values())
-        if not one or math.prod(of.sizes[s] for s in mine) > _MOST_VALUES:
-            return f"{name!r} reads several elements of {', '.join(mine)} at once"
-        with jax.ensure_compile_time_eval():
-            read = self._density.evaluator({}).full
-            index = []
-            for site, (access,) in accesses.items():
-                elements = of.supports[site].elements
-                flat = element_number(access.index[: len(elements)], shape, elements, read)
-                index.append(np.broadcast_to(np.asarray(flat), shape).reshape(-1))
-        rows = math.prod(shape)
-        return Factor(tuple(mine), tuple(index), rows, tuple(of.sizes[s] for s in mine), name)
+        term = _Likelihood(name, atom, shape, number(len(shape), 1.0), density=density)
+        elements = {s: of.elements[s] for s in mine}
+        accesses = term_accesses(density, term, elements)
+        many = f"{name!r} reads too many elements of {', '.join(mine)} at once"
+        if (inside := density.outputs["inside"].get(name)) is not None:
+            if tuple(inside.aval.shape) == shape:
+                bounds = term_accesses(density, replace(term, atom=inside), elements)
+                accesses = {s: tuple({*accesses.get(s, ()), *bounds.get(s, ())}) for s in mine}
+            elif not all(len(accesses.get(s, ())) == 1 for s in mine):
+                # the elements of an event may read others than its datum does as a whole
+                return many
+        out, numbers = [], np.arange(math.prod(shape)).reshape(shape)
+        try:
+            for piece in pieces_of(density, term, accesses, of.elements, of.sizes):
+                if not piece.reads:
+                    continue
+                if math.prod(of.sizes[s] for s in piece.sites) > _MOST_VALUES:
+                    return many
+                found = Tabulated(density, piece, of.supports, MAX_ENTRIES, range(len(shape)))
+                here = numbers[tuple(slice(*c) for c in piece.cell)].reshape(-1)
+                out.append(_Rows(found, tuple(here[rows] for _, rows, *_ in found.patterns)))
+        except TooLarge:
+            return many
+        return out
+
+    def _free(self, name: str, several: Sequence[_Rows]) -> np.ndarray:
+        """The numbers of a site's data that read nothing which is summed out."""
+        count = math.prod(self._density.outputs["log_prob"][name].aval.shape)
+        read = np.concatenate([np.zeros(0, int), *(at for rows in several for at in rows.data)])
+        return np.setdiff1d(np.arange(count), read)
 
     # likelihoods
 
@@ -127,26 +180,14 @@ class Pointwise:
         packed = self._density.packed(latents)
         return {n: packed[n] for n in self._marginal.of.names if n in packed}
 
-    def _at_values(self, name: str, left: Mapping[str, Any], data: Any) -> Any:
-        """`log p(y_i | its elements)` at all their values, `[*sizes, data]`."""
-        factor, supports = self._factors[name], self._marginal.of.supports
 
-        def at(*values: Any) -> Any:
-            filled = dict(left)
-            for site, value in zip(factor.sites, values, strict=True):
-                one = self._density.sites[site]
-                filled[site] = jnp.broadcast_to(value, one.shape).astype(one.dtype)
-            ev = self._density.evaluator(filled, data)
-            found = likelihood_of(self._density, name, ev)
-            for bound in (t for t in self._density.bounds if t.origin == name):
-                found = jnp.where(_onto(bound.at(ev), found.shape) < 0, -jnp.inf, found)  # of -1 tries: NaN
-            return found.reshape(-1)
-
-        count = len(factor.sites)
-        every: Callable[..., Any] = at
-        for axis in reversed(range(count)):
-            every = jax.vmap(every, in_axes=tuple(0 if i == axis else None for i in range(count)))
-        return every(*(jnp.asarray(supports[s].values) for s in factor.sites))
+def _without_own(logs: Any, kept: Any, posterior: Any) -> Any:
+    """The log likelihood of the datum of each row, `[*values, rows]`, given the others: its values weighed by
+    what is left of their `posterior` without it."""
+    values = tuple(range(logs.ndim - 1))
+    cavity = jnp.where(posterior > 0, jnp.log(jnp.where(posterior > 0, posterior, 1)) - kept, -jnp.inf)
+    cavity = cavity - jax.nn.logsumexp(cavity, axis=values)
+    return jax.nn.logsumexp(cavity + logs, axis=values)
 
 
 def likelihood_of(density: Density, name: str, evaluator: Any) -> Any:
@@ -165,10 +206,6 @@ def _atoms(density: Density, name: str) -> list[Any]:
 def _onto(bound: Any, shape: tuple[int, ...]) -> Any:
     """What is 0 within bounds and below it beyond, by datum: of events, of all their elements."""
     return jnp.sum(bound, axis=tuple(range(len(shape), jnp.ndim(bound))))
-
-
-def _plain(access: Access, shape: tuple[int, ...]) -> bool:
-    return access.single and not access.latents() and access.window == full_window(shape)
 
 
 def _top(x: Any) -> Any:

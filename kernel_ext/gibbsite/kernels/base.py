@@ -16,12 +16,13 @@ table (`tests/kernels/blocks/test_conformance.py`) checks that it is right. `doc
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random
+from numpyro.distributions.transforms import biject_to
 from numpyro.handlers import seed, substitute, trace
 from numpyro.infer.gibbs import conditioned, latent_sample_sites, prototype_trace
 from numpyro.infer.mcmc import MCMCKernel
@@ -73,6 +74,19 @@ def step_info(accept_prob: Any = 1.0, evaluations: Any = 1, step_size: Any = jnp
         jnp.asarray(evaluations, jnp.int32),
         jnp.asarray(step_size, jnp.result_type(float)),
     )
+
+
+def angles_of(kernel: Any) -> Collection[str]:
+    """The sites that a kernel of gradients holds as they are: angles in any turn."""
+    return getattr(kernel, "angles", ())
+
+
+def unconstrained(kernel: Any, args: Any, kwargs: Mapping[str, Any], values: Values) -> dict[str, Any]:
+    """Constrained values by site as a kernel of gradients holds them."""
+    model = seed(substitute(kernel.model, data=dict(values)), random.key(0))
+    traced, angles = trace(model).get_trace(*args, **kwargs), angles_of(kernel)
+    through = {n: biject_to(traced[n]["fn"].support) for n in values if n not in angles}
+    return {n: through[n].inv(v) if n in through else v for n, v in values.items()}
 
 
 class Constrained(MCMCKernel):

@@ -10,9 +10,9 @@ from jax import lax, random
 from numpyro.infer import HMC, Gibbs
 from numpyro.infer.gibbs import GibbsState, with_conditioning
 from numpyro.infer.mcmc import MCMCKernel
-from numpyro.infer.util import unconstrain_fn
 
 from gibbsite.errors import OptionError
+from gibbsite.kernels.base import unconstrained
 
 
 class Around(MCMCKernel):
@@ -84,7 +84,7 @@ class Repeat(Around):
     ) -> Any:
         """A composite hands constrained values to this block; HMC wants unconstrained ones."""
         if isinstance(self._inner, HMC) and init_params:
-            init_params = unconstrain_fn(self.model, model_args, dict(model_kwargs or {}), init_params)
+            init_params = unconstrained(self._inner, model_args, model_kwargs or {}, init_params)
         # every repeat is a step of warm-up for the kernel
         return self._inner.init(rng_key, num_warmup * self._times, init_params, model_args, model_kwargs)
 

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import conditioned, prototype_trace, with_conditioning
 from numpyro.infer.mcmc import MCMCKernel
-from numpyro.infer.util import unconstrain_fn
 
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.base import Constrained
+from gibbsite.kernels.base import Constrained, unconstrained
 from gibbsite.kernels.composite import ends_early
 from gibbsite.kernels.nuts.block import LearntNUTS
 
@@ -87,7 +86,7 @@ class Interleaved(Constrained):
             given = {n: values[n] for n in sites}
             around = self._around(kwargs, values, sites)
             if isinstance(kernel, HMC):
-                given = unconstrain_fn(kernel.model, model_args, around, given)
+                given = unconstrained(kernel, model_args, around, given)
             inner.append(kernel.init(key, num_warmup, given, model_args, around))
         return InterleavedState(values, tuple(inner))
 
@@ -109,7 +108,7 @@ class Interleaved(Constrained):
             here = {n: values[n] for n in sites}
             if isinstance(kernel, HMC):
                 unknown = {n: v for n, v in here.items() if n not in free}
-                made = unconstrain_fn(kernel.model, model_args, around, here) if unknown else {}
+                made = unconstrained(kernel, model_args, around, here) if unknown else {}
                 here = {n: free.get(n, made.get(n)) for n in sites}
             moved = kernel.sample(put(kernel, inner[i], here, model_args, around), model_args, around)
             now = getattr(moved, kernel.sample_field)  # type: ignore[arg-type]
@@ -130,7 +129,7 @@ class Interleaved(Constrained):
         for (kernel, sites), own in zip(self._parts, state.inner, strict=True):
             given, around = {n: here[n] for n in sites}, self._around(kwargs, here, sites)
             if isinstance(kernel, HMC):
-                given = unconstrain_fn(kernel.model, model_args, around, given)
+                given = unconstrained(kernel, model_args, around, given)
             inner.append(put(kernel, own, given, model_args, around))
         return InterleavedState(here, tuple(inner))
 

@@ -12,6 +12,7 @@ import numpy as np
 from gibbsite.density.model.names import variable_name
 from gibbsite.density.named import Named
 from gibbsite.errors import UnknownNameError
+from gibbsite.ground.angles import around_mean
 from gibbsite.ground.arguments import a_name
 from gibbsite.ground.lazy_import import later
 from gibbsite.prediction.drawn.means import finite
@@ -31,7 +32,7 @@ class Facts:
     arguments, by name, for expressions, and `categories` what their codes mean; `nominal` how many values
     those outcomes have that are of categories without order; `pairs` tells predictions apart whose draws
     belong together; `rows` are labels of tables' rows, where `source` is none; sites `reordered` by the model
-    have rows in another order than their table's."""
+    have rows in another order than their table's; sites with `turns` are angles."""
 
     model_name: str
     group: str
@@ -47,6 +48,7 @@ class Facts:
     seed: int = 0
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reordered: tuple[str, ...] = ()
+    turns: Mapping[str, float] = field(default_factory=dict)
 
 
 class Prediction(Shown):
@@ -127,7 +129,8 @@ class Prediction(Shown):
     def to_frame(self, site: str | None = None, *, prob: float | None = None, expected: bool = False) -> Any:
         """Mean, standard deviation and interval of every element of the data, or of `site` (or a quantity of
         `derive`): a table with the rows, and the index, of the table that was given; polars for polars. Of
-        categories without order, the probability of each, which is what is expected of them as well.
+        categories without order, the probability of each, which is what is expected of them as well; of
+        angles, the mean direction, and what lies around it.
 
         With `expected`, of what data are expected to be, without their own noise (see `expected`). `prob` is
         the share in the interval; without it that of all views. Raises `UnknownNameError`.
@@ -140,7 +143,8 @@ class Prediction(Shown):
         now = chosen()
         interval = now if prob is None else Interval(prob, now.kind)
         parts = {
-            n: self._shares(n) if n in self.facts.nominal else columns_of(values[n], interval) for n in names
+            n: self._shares(n) if n in self.facts.nominal else columns_of(self._cut(n, values[n]), interval)
+            for n in names
         }
         shapes = {n: values[n].shape[2:] for n in names}
         dims = {
@@ -148,6 +152,10 @@ class Prediction(Shown):
         }
         labels = {n: self.facts.labels.get(n, (None,) * len(s)) for n, s in shapes.items()}
         return frame_of(parts, dims, labels, shapes, self.facts.source)
+
+    def _cut(self, site: str, values: np.ndarray) -> np.ndarray:
+        turn = self.facts.turns.get(site)
+        return values if turn is None else around_mean(values.astype(float), turn, axis=(0, 1))
 
     def _shares(self, site: str) -> dict[str, np.ndarray]:
         """How probable every category of a site is, by row: `P(category)`."""

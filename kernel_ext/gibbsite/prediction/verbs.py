@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from gibbsite.conditional.draws.directions import turns_of
 from gibbsite.diagnostics.predictive.parts import Part, parts_of
 from gibbsite.diagnostics.predictive.predict import ungrouped
 from gibbsite.errors import DataError, ModelError, ResourceError
@@ -425,6 +426,7 @@ def _facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
         None if held.given else pairs, None if reordered else asked.source, pairs[1],
         {n: t for n, t in asked.labels.items() if n.startswith("index of ")}, reordered,
+        turns_of({n: s for n, s in plan.density.sites.items() if n in arrays}),
     )  # fmt: skip
 
 

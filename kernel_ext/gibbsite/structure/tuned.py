@@ -8,8 +8,8 @@ import jax
 from jax import random
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import GibbsState, with_conditioning
-from numpyro.infer.util import unconstrain_fn
 
+from gibbsite.kernels.base import unconstrained
 from gibbsite.kernels.blocks.eliminated import Eliminated
 from gibbsite.kernels.composite import Around, Repeat
 from gibbsite.kernels.interleaved import Interleaved, put
@@ -67,7 +67,7 @@ def placed(kernel: Any, before: Any, key: Any, values: Mapping[str, Any], kwargs
     state = _keyed(before, key)
     own = {n: values[n] for n in getattr(before, kernel.sample_field)}
     if isinstance(kernel, HMC):
-        own = unconstrain_fn(kernel.model, (), dict(kwargs), own)
+        own = unconstrained(kernel, (), kwargs, own)
     return put(kernel, state, own, (), dict(kwargs))
 
 

@@ -127,6 +127,7 @@ def test_what_a_mixture_might_say_and_data_do_not_moves_no_chain(monkeypatch):
     assert (np.abs(held["m"] - 2.5) > 1).any() and held["s"].max() > 2 * np.asarray(run.draws["s"]).mean()
 
 
+@pytest.mark.slow
 def test_a_run_says_what_modes_there_are_and_what_they_weigh(tmp_path):
     m = gb.model(two_widths, RNG(0).normal(0, 1, 10).astype(np.float32))
     init, told = {"s": np.float32([-2, 2, -2, 2])}, "Conjugate x (*) NUTS s"

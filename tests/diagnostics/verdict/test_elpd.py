@@ -1,5 +1,7 @@
 """Leave-one-out against itself: the posterior without each datum in turn, on a grid."""
 
+import itertools
+
 import gibbsite as gb
 import jax
 import jax.numpy as jnp
@@ -53,18 +55,29 @@ def test_labels_weights_and_masks():
     assert tree.attrs["log_likelihood_given"].endswith("z is summed out")
 
 
-def test_labels_of_which_a_datum_reads_two_are_given_and_not_summed_out():
-    first, second = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 0])
+def test_labels_of_which_a_datum_reads_two_are_summed_out_and_those_of_many_given():
+    first, second, y = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 0]), np.array([1, 1, 0, 0])
 
-    def model(y):
-        with numpyro.plate("people", 4):
+    def model(y, others=0):
+        with numpyro.plate("people", 4 + others):
             able = numpyro.sample("able", dist.Bernoulli(0.5))
-        right = jnp.where(able[first] * able[second] == 1, 0.9, 0.2)
-        numpyro.sample("y", dist.Bernoulli(right), obs=y)
+        if others:
+            numpyro.sample("y", dist.Normal(able.sum() * jnp.ones(4), 3.0), obs=y)
+        else:
+            right = jnp.where(able[first] * able[second] == 1, 0.9, 0.2)
+            numpyro.sample("y", dist.Bernoulli(right), obs=y)
 
-    found = gb.model(model, np.array([1, 1, 0, 0])).sample(draws=50, warmup=50, seed=0).elpd()
-    assert not found.summed and found.given == ("able",)
-    assert "summed out" not in str(found) and "\ngiven able, drawn with the very data" in str(found)
+    asked = {"draws": 50, "warmup": 50, "seed": 0}
+    found = gb.model(model, y).sample(**asked).elpd()
+    able = np.array(list(itertools.product((0, 1), repeat=4)))
+    right = np.where(able[:, first] * able[:, second] == 1, 0.9, 0.2)
+    each = np.where(y == 1, right, 1 - right)
+    without = [np.delete(each, i, axis=1).prod(1).sum() for i in range(4)]
+    np.testing.assert_allclose(found.elpd_i, np.log(each.prod(1).sum() / without), rtol=1e-4)
+    assert found.summed == ("able",) and not found.given
+    many = gb.model(model, np.float32(y), 12).sample(**asked).elpd()
+    assert not many.summed and many.given == ("able",)
+    assert "summed out" not in str(many) and "\ngiven able, drawn with the very data" in str(many)
 
 
 @pytest.mark.slow
@@ -256,6 +269,7 @@ def test_a_factor_of_data_that_no_other_latent_enters_is_told():
     assert gb.model(penalised, x).sample(draws=40, chains=1, seed=1).elpd().factors == ()
 
 
+@pytest.mark.slow
 def test_a_datum_that_alone_bounds_a_latent_is_told_and_refitted():
     """Without the largest the top may be lower than in any draw, which no weight of draws can say; k was
     good. Of uniform data under a Pareto prior all is known."""

@@ -123,6 +123,7 @@ def kernel_factor(length, size, x, **_):
     return jnp.linalg.cholesky(k)
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", WRITTEN_BY_HAND)
 def test_centred_is_as_written_and_non_centred_as_by_hand_bit_for_bit(name, double):

@@ -41,6 +41,7 @@ def large(request, monkeypatch):
         monkeypatch.setattr(access, "_MOST_STATIC", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("form", FORMS)

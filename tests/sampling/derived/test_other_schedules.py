@@ -32,6 +32,7 @@ def runs():
     return [model.sample(draws=60, warmup=30, chains=2, seed=1, schedule=s) for s in SCHEDULES]
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:.*Pareto")
 @pytest.mark.parametrize("asked", ASKED)

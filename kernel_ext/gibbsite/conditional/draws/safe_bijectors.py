@@ -1,16 +1,26 @@
-"""Supports → transforms to them whose values are never on an edge by rounding.
+"""Supports → transforms to them that have no edge where there is none, and whose values are never on one by
+rounding.
 
 Beyond the smallest number of a dtype NumPyro's transforms give 0, or stop at that number while the Jacobian
 goes on as if they had not. There a density with a small concentration is infinite, or flat without end, so
 that a chain that gets there never comes back. Here a value stops at the smallest normal number, and the
-Jacobian falls on: no mass lies where no number does.
+Jacobian falls on: no mass lies where no number does. An angle between -π and π has NumPyro's ends, which a
+chain does not cross, though they are one direction; here all numbers are angles, in whatever turn, and those
+of a uniform prior that is one turn wide.
 """
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from numpyro.distributions.transforms import ExpTransform, StickBreakingTransform, biject_to
+from numpyro.distributions.transforms import (
+    ExpTransform,
+    IndependentTransform,
+    StickBreakingTransform,
+    biject_to,
+)
+
+from gibbsite.conditional.draws.directions import turning
 
 
 class Exp(ExpTransform):
@@ -49,6 +59,10 @@ _HERE = {ExpTransform: Exp, StickBreakingTransform: StickBreaking}
 
 
 def transform_to(support: Any) -> Any:
-    """The transform of unconstrained values to a support: the same function as NumPyro's `biject_to`."""
+    """The transform of unconstrained values to a support: but for angles the same function as NumPyro's
+    `biject_to`."""
+    around = turning(support)
+    if around is not None:
+        return IndependentTransform(around, support.event_dim) if support.event_dim else around
     theirs = biject_to(support)
     return _HERE[type(theirs)]() if type(theirs) in _HERE else theirs

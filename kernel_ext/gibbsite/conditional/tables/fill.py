@@ -129,12 +129,21 @@ def contribution(density: Density, piece: Piece, ev: Evaluator, rows: Sequence[i
 
 
 class Tabulated:
-    """The factors of one piece and how they are filled; `source` is what the rest of the floor sees."""
+    """The factors of one piece and how they are filled; `source` is what the rest of the floor sees. `rows`
+    are the axes of the term that stay, those along which reads change unless they are given."""
 
-    def __init__(self, density: Density, piece: Piece, supports: Mapping[str, FiniteSupport], limit: float):
+    def __init__(
+        self,
+        density: Density,
+        piece: Piece,
+        supports: Mapping[str, FiniteSupport],
+        limit: float,
+        rows: Sequence[int] | None = None,
+    ):
         self.density, self.piece, self.supports = density, piece, supports
         size = piece.size
-        self.rows = [d for d in range(len(size)) if any(r.shape[d] > 1 for r in piece.reads)]
+        changing = [d for d in range(len(size)) if any(r.shape[d] > 1 for r in piece.reads)]
+        self.rows = changing if rows is None else list(rows)
         shape = tuple(size[d] for d in self.rows)
         self.count = int(np.prod(shape, dtype=np.int64))
         flat = [np.broadcast_to(r.reshape([r.shape[d] for d in self.rows]), shape) for r in piece.reads]

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
+from gibbsite.ground.angles import around_mean
 from gibbsite.ground.lazy_import import later
 from gibbsite.storage.draws import label_of, scalar_labels
 
@@ -118,9 +119,15 @@ def least_esses(x: np.ndarray) -> np.ndarray:
 
 
 def scalar_stat(
-    label: str, site: str, index: tuple[int, ...], x: np.ndarray, superchains: np.ndarray | None = None
+    label: str,
+    site: str,
+    index: tuple[int, ...],
+    x: np.ndarray,
+    superchains: np.ndarray | None = None,
+    turn: float | None = None,
 ) -> ScalarStat:
-    """All measures of one scalar's draws `[chain, draw]`.
+    """All measures of one scalar's draws `[chain, draw]`; of an angle, of which a `turn` is given, those of
+    the draws cut opposite to their mean direction.
 
     R-hat is rank-normalised and split, ESS bulk and tail (Vehtari and others 2021, "Rank-normalization,
     folding, and localization"). Measures are NaN for constant or non-finite draws, and for fewer than 8.
@@ -130,6 +137,8 @@ def scalar_stat(
     discrete = x.dtype.kind in "iub"
     x = x.astype(np.float64)
     finite = x.size > 0 and bool(np.isfinite(x).all())
+    if turn is not None and finite:
+        x = around_mean(x, turn, axis=(0, 1))
     mean, sd = (float(x.mean()), float(x.std(ddof=1))) if finite and x.size > 1 else (np.nan, np.nan)
     if not finite or x.shape[1] < _MIN_DRAWS or np.ptp(x) == 0:
         return ScalarStat(label, site, index, mean, sd, np.nan, np.nan, np.nan, np.nan, discrete)
@@ -172,14 +181,15 @@ def some_stats(
     values: Mapping[str, np.ndarray],
     elements: Mapping[str, np.ndarray],
     superchains: np.ndarray | None = None,
+    turns: Mapping[str, float] | None = None,
 ) -> list[ScalarStat]:
-    """As `all_stats`, of the given flat indices of each site."""
-    out = []
+    """As `all_stats`, of the given flat indices of each site; `turns` of those that are angles."""
+    out, turns = [], turns or {}
     for site, flat in elements.items():
         for k in flat:
             index = tuple(int(i) for i in np.unravel_index(int(k), values[site].shape[2:]))
             x = values[site][(..., *index)]
-            out.append(scalar_stat(label_of(site, index), site, index, x, superchains))
+            out.append(scalar_stat(label_of(site, index), site, index, x, superchains, turns.get(site)))
     return worst_first(out)
 
 

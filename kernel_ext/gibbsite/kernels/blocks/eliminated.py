@@ -16,12 +16,11 @@ import numpyro
 from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.infer.mcmc import MCMCKernel
-from numpyro.infer.util import unconstrain_fn
 
 from gibbsite.conditional.reads.support import finite_support
 from gibbsite.density import Density, Site
 from gibbsite.elimination import Marginal
-from gibbsite.kernels.base import Constrained
+from gibbsite.kernels.base import Constrained, unconstrained
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.composite import Around
 from gibbsite.kernels.grouped import Flat
@@ -118,7 +117,7 @@ class Eliminated(Around, Constrained):
         key_inner, key_draw, key_next = jax.random.split(rng_key, 3)
         given = {n: v for n, v in (init_params or {}).items() if n not in self._marginal.sites}
         if isinstance(self._inner, HMC) and given:
-            given = unconstrain_fn(self._inner.model, model_args, kwargs, given)
+            given = unconstrained(self._inner, model_args, kwargs, given)
         inner = self._inner.init(key_inner, num_warmup, given or None, model_args, kwargs)
         return self._redrawn(inner, key_draw, key_next, model_args, kwargs)
 

@@ -7,6 +7,7 @@ and scales come after all that they read.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -14,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions.transforms import ExpTransform, IdentityTransform, IndependentTransform
 
+from gibbsite.conditional.draws.directions import turning
 from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import LocationScale, Rows, Whitening, location_scales
 from gibbsite.density.hierarchy.non_centred import ByHand, non_centred_by_hand
 from gibbsite.density.hierarchy.tilted import tilted_locations
+from gibbsite.ground.angles import around_mean, once_around
 from gibbsite.kernels.learnt.centring import centred_from, centred_to, factor, offset
 from gibbsite.kernels.learnt.moving import Moving, moving_supports
 from gibbsite.kernels.learnt.power_transform import Bends, bent_from, bent_to, straight
@@ -95,6 +98,29 @@ class Coordinates:
         """Which of the degrees are those of sites that are whitened as a whole (0) or not at all (1)."""
         found = [np.full(int(np.prod(p.shape)), _whitening(p) is not None) for p in self.centred]
         return np.concatenate([np.zeros(0, bool), *found])
+
+    @cached_property
+    def turns(self) -> np.ndarray:
+        """The turn of each element that is an angle, in the flat vector, and 0 of the others."""
+        found = np.zeros(self.size, np.float32)
+        for p in self.parts:
+            if (around := turning(p.support)) is not None and p.moving is None and p.centred is None:
+                found[p.at] = around.high - around.low
+        return found
+
+    def in_one_turn(self, v: Any) -> Any:
+        """v with each angle in its first turn, so that it stays a number of few digits."""
+        if not self.turns.any():
+            return v
+        turn = np.where(self.turns > 0, self.turns, 1.0)
+        return jnp.where(self.turns > 0, once_around(v, 0.0, turn, by=jnp), v)
+
+    def in_the_turn_of_most(self, v: Any, weight: Any) -> Any:
+        """Draws `[n, size]` with each angle cut opposite to the mean direction of those with a `weight`."""
+        finite = jnp.isfinite(v)
+        known, counts = jnp.where(finite, v, 0.0), jnp.where(finite, weight[:, None], 0.0)
+        turned = around_mean(known, np.where(self.turns > 0, self.turns, 1.0), counts, by=jnp)
+        return jnp.where(finite & (self.turns > 0), turned, v)
 
     @property
     def bent(self) -> tuple[Part, ...]:

@@ -11,6 +11,7 @@ from numpyro.infer import HMC
 from numpyro.infer.gibbs import GIBBS_SITES_KWARG
 from numpyro.util import is_prng_key
 
+from gibbsite.conditional.draws.directions import turning
 from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.density import Density, build_density
 from gibbsite.errors import OptionError
@@ -114,6 +115,15 @@ class LearntNUTS(HMC):
         return self._centring == "auto"
 
     @property
+    def angles(self) -> frozenset[str]:
+        """The sites whose unconstrained value is the value itself, in any turn; of a model that is analysed
+        at `init`, only after it."""
+        if self._density is None:
+            return frozenset()
+        supports = {n: self._density.sites[n].support for n in self._density.latents}
+        return frozenset(n for n, support in supports.items() if turning(support) is not None)
+
+    @property
     def problem(self) -> Problem:
         """The block's density and coordinates; only after `init`."""
         assert self._problem is not None, "`init` must be called first"
@@ -206,10 +216,11 @@ class LearntNUTS(HMC):
         accept = jnp.nan_to_num(tree.accept_prob)
         i = state.i + 1
         n = jnp.where(state.i < state.num_warmup, i, i - state.num_warmup)
+        u = c.in_one_turn(at.u)
         moved = state._replace(
             i=i,
-            u=at.u,
-            z=c.by_site(c.written_from(at.u, lam, around)[0]),
+            u=u,
+            z=c.by_site(c.written_from(u, lam, around)[0]),
             w_grad=at.gradient,
             potential_energy=at.energy,
             energy=tree.proposal.energy,

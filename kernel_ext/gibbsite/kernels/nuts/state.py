@@ -144,9 +144,13 @@ def pooled(
         return refit(c, parts, weight, tuning, data, rank, last if centring else None)
 
     chains, several = states.ring.shape[0], together and mixes(c.density)
+    rows = states.ring.reshape(chains * length, -1)
+    if c.turns.any():
+        turned = c.in_the_turn_of_most(rows[:, : c.size], jnp.tile(weight, chains))
+        rows = jnp.concatenate([turned, rows[:, c.size :]], axis=1)
+    ring = rows.reshape(states.ring.shape)
     if together:
-        apart = several and in_other_places(Rows(*_split(states.ring, c.size)), weight)
-        rows = states.ring.reshape(chains * length, -1)
+        apart = several and in_other_places(Rows(*_split(ring, c.size)), weight)
 
         def of(chain: Any, found: Tuning) -> Tuning:
             counts = jnp.where(apart & (jnp.arange(chains) != chain), 0.0, 1.0)
@@ -162,7 +166,7 @@ def pooled(
         )
         tuning = jax.tree.map(lambda a: jnp.where(apart, a, a[0]), found)
     else:
-        tuning = jax.vmap(learn, (0, None, 0))(states.ring, weight, states.tuning)
+        tuning = jax.vmap(learn, (0, None, 0))(ring, weight, states.tuning)
 
     def move(z: Any, tuning: Tuning, averages: Any, siblings: dict[str, Any]) -> Any:
         around = with_conditioning(dict(kwargs), siblings)

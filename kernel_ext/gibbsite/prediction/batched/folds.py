@@ -106,9 +106,10 @@ def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndar
     for site, mask in there.items():
         fitting = [(v, t) for v, t in columns if v.ndim == 1 and mask.ndim and mask.shape[0] == len(v)]
         if not fitting:
+            rows = f", ({mask.shape[0]},)" if mask.ndim else ""
             raise DataError(
-                f"by: {shown(by)} has shape {columns[0][0].shape}, and the data of {site!r} {mask.shape}: give "
-                f"one axis, with a value for every row of these{f', ({mask.shape[0]},)' if mask.ndim else ''}"
+                f"by: {shown(by)} has shape {columns[0][0].shape}, and the data of {site!r} {mask.shape}: "
+                f"give one axis, with a value for every row of these{rows}"
             )
         values, told = fitting[0]
         rows = np.broadcast_to(values.reshape(-1, *(1,) * (mask.ndim - 1)), mask.shape)[mask]

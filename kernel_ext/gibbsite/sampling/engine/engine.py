@@ -19,6 +19,7 @@ from numpyro import handlers
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.terms import Term, summed
 from gibbsite.errors import CheckpointError, ModelError
+from gibbsite.ground.angles import once_around
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
 from gibbsite.plans.schedule.plan import Plan
@@ -563,7 +564,9 @@ class Engine:
         else:
             found = jax.vmap(lambda s: self.kernel.postprocess_fn((), {INPUTS: inputs})(s.z))(state)
         return {
-            n: _once_around(v) if n in self._angles else v for n, v in found.items() if n in self.plan.sites
+            n: once_around(v, by=jnp) if n in self._angles else v
+            for n, v in found.items()
+            if n in self.plan.sites
         }
 
     @cached_property
@@ -619,10 +622,6 @@ class Engine:
 
 # tells the key of predictions from those that kernels make of the same one
 _PREDICTIONS = 0x7072
-
-
-def _once_around(angle: Any) -> Any:
-    return jnp.remainder(angle + jnp.pi, 2 * jnp.pi) - jnp.pi
 
 
 def forward(kernel: Any, plan: Plan, state: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

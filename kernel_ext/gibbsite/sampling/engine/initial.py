@@ -22,6 +22,7 @@ from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.tails import in_tails
 from gibbsite.diagnostics.verdict.cause import cause_of
 from gibbsite.errors import ModelError, OptionError, UnknownNameError
+from gibbsite.kernels.base import angles_of
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.storage.draws import Chunk, label_of
 
@@ -141,6 +142,8 @@ def first_values(
     native = dict(values)
     for block, names in named_blocks(kernel, latent):
         for n in names if isinstance(block, HMC) else ():
+            if n in angles_of(block):
+                continue
             free = biject_to(latent[n]["fn"].support).inv(values[n])
             native[n] = jnp.nan_to_num(free, nan=jnp.nan, posinf=_HIGH, neginf=_LOW)
     return values, native

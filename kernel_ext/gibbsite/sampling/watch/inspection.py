@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from gibbsite.conditional.draws.directions import turns_of
 from gibbsite.density.model.names import variable_name
 from gibbsite.density.named import BlockInfo
 from gibbsite.diagnostics.measures.convergence import all_stats
@@ -280,8 +281,9 @@ class Looking(Deriving, Predicting, Shown):
     def summary(self, **options: Any) -> Any:
         """ArviZ's summary table of the draws so far, printed with the digits that Monte Carlo errors leave;
         `options` are ArviZ's. Of discrete sites of more than 20 elements, and of others of more than 2000,
-        ten are listed, unless `var_names` asks for them. Raises `UnknownNameError` for `var_names` that are
-        not there, `ArgumentError` for other options, `OptionError` of no draws."""
+        ten are listed, unless `var_names` asks for them. An angle's mean is its mean direction, and its
+        interval lies around that. Raises `UnknownNameError` for `var_names` that are not there,
+        `ArgumentError` for other options, `OptionError` of no draws."""
         if not self.kept.sampled.steps:
             raise OptionError(
                 "summary: there are no draws after warm-up yet; run.resume() goes on, and "
@@ -289,4 +291,5 @@ class Looking(Deriving, Predicting, Shown):
             )
         moments = self._monitor.moments
         worst = {variable_name(n): m.worst(WORST) for n, m in moments.sites.items()}
-        return summary_of(self.to_datatree(), worst, {*map(variable_name, moments.partly)}, options)
+        turns = {variable_name(n): turn for n, turn in turns_of(self._plan.sites).items()}
+        return summary_of(self.to_datatree(), worst, {*map(variable_name, moments.partly)}, options, turns)

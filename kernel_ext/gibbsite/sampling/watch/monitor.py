@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gibbsite.conditional.draws.directions import turns_of
 from gibbsite.density.current import exchangeable
 from gibbsite.diagnostics.measures.convergence import fair_share, scalar_stat, some_stats, worst_first
 from gibbsite.diagnostics.measures.moments import Moments
@@ -58,6 +59,7 @@ class Monitor:
     def __init__(self, plan: Plan, chains: int, aims: Callable[[], Mapping[int, float]] = dict):
         self._plan, self._aims = plan, aims
         self._informed = _informed(plan)
+        self._turns = turns_of(plan.sites)
         self.superchains: np.ndarray | None = None
         self.moments = Moments()
         self.scalars: list[ScalarStat] = []
@@ -100,9 +102,11 @@ class Monitor:
         others = [item for item in self.followed.items() if item[0] != label]
         self.followed = dict([*others[1 - _MOST_FOLLOWED :], (label, (site, flat))])
         if all(s.label != label for s in self.scalars):
-            cheap = draws.sampled.steps * len(self.divergences) <= _RUNNING_NUMBERS
             alone = {site: np.array([flat])}
-            stats = some_stats(values, alone, self.superchains) if cheap else self._streamed(values, alone, 0)
+            if draws.sampled.steps * len(self.divergences) <= _RUNNING_NUMBERS:
+                stats = some_stats(values, alone, self.superchains, self._turns)
+            else:
+                stats = self._streamed(values, alone, 0)
             self.scalars = worst_first([*self.scalars, *self._named(stats)])
 
     def _watched(self) -> dict[str, np.ndarray]:
@@ -131,7 +135,7 @@ class Monitor:
         count = sum(len(flat) for flat in worst.values())
         affordable = (_ENDED_NUMBERS if ended else _RUNNING_NUMBERS) // (done * len(self.divergences))
         if count <= affordable:
-            self.scalars = self._named(some_stats(values, worst, self.superchains))
+            self.scalars = self._named(some_stats(values, worst, self.superchains, self._turns))
         else:
             self.scalars = self._named(self._streamed(values, worst, affordable if ended else 0))
         if len(self._marks) >= _MOST_MARKS:
@@ -234,7 +238,14 @@ class Monitor:
         for site, flat in elements.items():
             out += self.moments.sites[site].stats(site, flat, values[site].dtype.kind in "iub")
         again: dict[str, ScalarStat] = {
-            s.label: scalar_stat(s.label, s.site, s.index, values[s.site][(..., *s.index)], self.superchains)
+            s.label: scalar_stat(
+                s.label,
+                s.site,
+                s.index,
+                values[s.site][(..., *s.index)],
+                self.superchains,
+                self._turns.get(s.site),
+            )
             for s in fair_share(worst_first(out), exact, self.followed if exact else ())
         }
         return worst_first([again.get(s.label, s) for s in out])
@@ -242,7 +253,7 @@ class Monitor:
     def worst(self, draws: Draws) -> list[ScalarStat]:
         """Exact measures of up to 200 scalars of each site: those that running moments find worst."""
         worst = {n: m.worst(_JUDGED_PER_SITE) for n, m in self.moments.sites.items()}
-        return some_stats(draws.sampled.read(), worst, self.superchains)
+        return some_stats(draws.sampled.read(), worst, self.superchains, self._turns)
 
     def history(self) -> History:
         """R-hat and ESS as they went, by label."""

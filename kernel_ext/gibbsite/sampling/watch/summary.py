@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import ArgumentError, UnknownNameError, nearest
+from gibbsite.ground.angles import around_mean
 from gibbsite.ground.arguments import a_name
 from gibbsite.ground.lazy_import import later
 
@@ -22,13 +23,18 @@ _MOST = 2000
 
 
 def summary_of(
-    tree: Any, worst: Mapping[str, np.ndarray], partly: Collection[str], options: Mapping[str, Any]
+    tree: Any,
+    worst: Mapping[str, np.ndarray],
+    partly: Collection[str],
+    options: Mapping[str, Any],
+    turns: Mapping[str, float] | None = None,
 ) -> Any:
     """ArviZ's summary of `tree`, whose discrete sites of many elements, and others of thousands, have only
     those at the flat indices `worst`, in that order (`partly`: the worst of some), unless `options` names
-    variables or dimensions. Raises as `Run.summary`."""
+    variables or dimensions. Variables with `turns` are angles, whose draws are cut opposite to their mean
+    direction. Raises as `Run.summary`."""
     if axes := [n for n in ("chain", "draw") if _drawn_as(tree, n)]:
-        found = summary_of(_spelt(tree, axes), worst, partly, options)
+        found = summary_of(_spelt(tree, axes), worst, partly, options, turns)
         found.index = found.index.map(lambda n: n[:-1] if n[:-1] in axes else n)
         return found
     known_options = [n for n in inspect.signature(arviz.summary).parameters if n != "data"]
@@ -47,7 +53,7 @@ def summary_of(
     if options.get("group", "posterior") == "posterior" and not any(options.get(n) for n in everything):
         tree, shortened = _short(tree, worst, partly)
     with np.errstate(invalid="ignore", divide="ignore"):  # of what never moved, there is no R-hat
-        found = arviz.summary(_in_double(tree, options), **{"round_to": None, **options})
+        found = arviz.summary(_in_double(tree, options, turns or {}), **{"round_to": None, **options})
     # who asks for digits, or for another form, has what was asked for
     plain = options.get("round_to") is not None or options.get("fmt", "wide") != "wide"
     return found if plain else _table()(found).told(shortened)
@@ -66,14 +72,17 @@ def _spelt(tree: Any, axes: Collection[str]) -> Any:
     return type(tree).from_dict({"posterior": posterior.drop_vars(list(axes)).assign(values)})
 
 
-def _in_double(tree: Any, options: Mapping[str, Any]) -> Any:
+def _in_double(tree: Any, options: Mapping[str, Any], turns: Mapping[str, float]) -> Any:
     """The group that is asked for, in double precision: in single, the mean of thousands of draws is rounded,
-    so that what never moves would have a standard deviation."""
+    so that what never moves would have a standard deviation. Angles lie around their mean direction."""
     group = options.get("group", "posterior")
     if group not in tree.children:
         return tree
     asked = tree[group].to_dataset()
     single = {n: v.astype(float) for n, v in asked.data_vars.items() if v.dtype == np.float32}
+    for name in turns.keys() & asked.data_vars.keys():
+        drawn = asked[name].astype(float)
+        single[name] = drawn.copy(data=around_mean(drawn.values, turns[str(name)], axis=(0, 1)))
     return type(tree).from_dict({group: asked.assign(single)}) if single else tree
 
 
