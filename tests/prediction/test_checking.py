@@ -377,34 +377,65 @@ def test_categories_without_order_are_counted_one_by_one():
         assert f"way = {label}: share by its chance" in found.plot().svg
 
 
-def test_effects_on_what_sums_to_a_total_or_on_nothing():
+def test_effects_on_vectors_are_those_of_each_component():
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=12), rng.multinomial(10, [0.2, 0.3, 0.5], 12)
     beside = rng.normal(size=12)
+    both = np.stack([x, -100 * x], -1)
 
-    def shares(x, y, beside):
+    def shares(x, y, beside, both):
         b = numpyro.sample("b", dist.Normal(0, 1).expand([3]))
         c = numpyro.sample("c", dist.Normal(0, 1))
         with numpyro.plate("row", len(x)):
             numpyro.sample("y", dist.Multinomial(10, logits=b * x[:, None]), obs=y)
             numpyro.sample("z", dist.Normal(c, 1), obs=x)
+        with numpyro.plate("of", len(x), dim=-2):  # columns that no plate is over
+            numpyro.sample("w", dist.Normal(jnp.stack([c * x, -100 * c * x], -1), 1), obs=both)
 
-    run = gb.model(shares, x, y, beside).sample(draws=40, warmup=100, chains=2, seed=0)
-    with pytest.raises(
-        OptionError, match=r"3 elements of 'y' sum to the same.*derive\('first = y\[:, 0\]'\)"
-    ):
-        run.effects("x", [0.0, 1.0], site="y")
+    run = gb.model(shares, x, y, beside, both).sample(draws=40, warmup=100, chains=2, seed=0)
+    c, b = run.draws["c"].astype(float), run.draws["b"].astype(float)
+    one, none = (run.predict(do={"x": v}) for v in (1.0, 0.0))
+    counts = 10 * np.exp(b) / np.exp(b).sum(-1, keepdims=True)
+    for site, per_unit in (("w", np.stack([c, -100 * c], -1)), ("y", counts - 10 / 3)):
+        found = run.effects("x", [0.0, 1.0], site=site)
+        np.testing.assert_allclose(found.slope, per_unit, rtol=1e-4, atol=1e-4)
+        names = [f"{site}[{k}]" for k in range(per_unit.shape[-1])]
+        table = found.to_frame()
+        assert list(table[site]) == 2 * names and list(table["x"][: len(names)]) == [0.0] * len(names)
+        more = table["difference"][len(names) :]
+        np.testing.assert_allclose(more, per_unit.mean((0, 1)), rtol=1e-4, atol=1e-4)
+        assert len(found.to_frame(by="beside")) == 24 * len(names)
+        pair = gb.contrast(one, none, site=site)
+        average = pair.to_frame(average=True)
+        np.testing.assert_allclose(average["mean"], per_unit.mean((0, 1)), rtol=1e-4, atol=1e-4)
+        assert pair.risk_ratio.shape == per_unit.shape and f"{names[1]} " in repr(pair)
+        groups = pair.to_frame(by=np.repeat([0, 1], 6))
+        np.testing.assert_allclose(groups["mean"], np.tile(average["mean"], 2), rtol=1e-4, atol=1e-4)
+        assert len(pair.to_frame()) == 12 * len(names)
+        for picture in (pair.plot(), found.plot()):
+            assert all(name in picture.svg for name in names)
+    assert "z does not depend on beside" in repr(run.effects("beside", [0.0, 1.0], site="z"))
+    with pytest.raises(OptionError, match="site= is one of y, z, w"):
+        gb.contrast(one, none)
+
+
+def test_averages_of_the_shares_of_one_total_are_refused():
+    def one(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([3]))
+        numpyro.sample("y", dist.Multinomial(10, logits=b * x), obs=y)
+
+    run = gb.model(one, 0.5, np.array([2, 3, 5])).sample(draws=40, warmup=100, chains=2, seed=0)
+    with pytest.raises(OptionError, match=r"3 elements of 'y' sum to the same.*derive\('first = y\[0\]'\)"):
+        run.effects("x", [0.0, 1.0])
     some = run.predict(do={"x": 1.0})
-    some.derive("first = y[:, 0]")
-    found = gb.contrast(some, run.predict(do={"x": 0.0}), site="y")
-    for ask in ({"average": True}, {"by": "x"}, {"kind": "risk ratio"}):
+    some.derive("first = y[0]")
+    found = gb.contrast(some, run.predict(do={"x": 0.0}))
+    for ask in ({"average": True}, {"by": np.arange(3)}, {"kind": "risk ratio"}):
         with pytest.raises(OptionError, match=r"contrast: the 3 elements of 'y' sum to the same"):
             found.to_frame(**ask)
     with pytest.raises(OptionError, match="contrast: the 3 elements of 'y' sum to the same"):
         _ = found.risk_ratio
-    assert "3 elements of a total" in repr(found)
-    assert len(found.to_frame()) == 36
-    assert "z does not depend on beside" in repr(run.effects("beside", [0.0, 1.0], site="z"))
+    assert "3 elements of a total" in repr(found) and len(found.to_frame()) == 3
 
 
 def test_what_no_replicate_can_miss_is_no_check():

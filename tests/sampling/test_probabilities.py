@@ -117,8 +117,7 @@ def test_of_several_observations_each_is_given_the_others():
         z = numpyro.sample("z", dist.Bernoulli(0.4).expand([3]))
         numpyro.sample("y", dist.Normal(z[1:] - z[:-1], 1.0), obs=y)
 
-    unread = Pointwise(marginal_of(gb.model(pairs, y[1:, 0]).density, ["z"]), ["y"]).unread
-    assert "reads several elements of z" in unread["y"]
+    assert not Pointwise(marginal_of(gb.model(pairs, y[1:, 0]).density, ["z"]), ["y"]).unread
 
 
 def test_the_missing_share_of_information():

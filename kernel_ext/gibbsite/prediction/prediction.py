@@ -32,7 +32,8 @@ class Facts:
     arguments, by name, for expressions, and `categories` what their codes mean; `nominal` how many values
     those outcomes have that are of categories without order; `pairs` tells predictions apart whose draws
     belong together; `rows` are labels of tables' rows, where `source` is none; sites `reordered` by the model
-    have rows in another order than their table's; sites with `turns` are angles."""
+    have rows in another order than their table's; sites with `turns` are angles; `components` are the axes
+    of a site along which its rows are vectors."""
 
     model_name: str
     group: str
@@ -49,6 +50,7 @@ class Facts:
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reordered: tuple[str, ...] = ()
     turns: Mapping[str, float] = field(default_factory=dict)
+    components: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Prediction(Shown):

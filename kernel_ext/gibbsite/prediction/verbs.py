@@ -427,7 +427,15 @@ def _facts(
         None if held.given else pairs, None if reordered else asked.source, pairs[1],
         {n: t for n, t in asked.labels.items() if n.startswith("index of ")}, reordered,
         turns_of({n: s for n, s in plan.density.sites.items() if n in arrays}),
+        {n: _components(s, arrays[n].ndim - 2) for n, s in plan.density.sites.items() if n in arrays},
     )  # fmt: skip
+
+
+def _components(site: Any, rank: int) -> tuple[int, ...]:
+    """The axes along which a row is a vector: all but plates and time, or but the first where there are
+    neither."""
+    rows = {*site.plate_axes, *([0] if site.in_scan else [])} or {0}
+    return tuple(a for a in range(rank) if a not in rows)
 
 
 def _partly(plan: Planned, held: Held) -> dict[str, np.ndarray]:

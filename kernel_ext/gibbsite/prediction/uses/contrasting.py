@@ -19,8 +19,9 @@ KINDS = ("difference", "ratio", "risk ratio")
 
 class Contrast(Shown):
     """Of `a` against `b`, draw by draw, at `site`: `difference` and `ratio` per row `[chain, draw, *shape]`,
-    and `risk_ratio` `[chain, draw]`, the ratio of the averages over rows. Of data they are those of what is
-    expected at the draw, without the outcomes' own noise."""
+    and `risk_ratio` `[chain, draw]`, the ratio of the averages over rows; of rows that are vectors, of each
+    component, on last axes. Of data they are those of what is expected at the draw, without the outcomes' own
+    noise."""
 
     def __init__(self, a: Prediction, b: Prediction, site: str):
         self.a, self.b, self.site = a, b, site
@@ -44,7 +45,15 @@ class Contrast(Shown):
     def risk_ratio(self) -> np.ndarray:
         """The average of a over rows, divided by that of b. Raises `OptionError` for elements of a total."""
         check_total(self.a, self.site, "contrast")
-        return self._of("risk ratio", average_over_rows)
+        return self._of("risk ratio", self._average)
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """The axes of the site along which its rows are vectors."""
+        return self.a.facts.components.get(self.site, ())
+
+    def _average(self, values: np.ndarray) -> np.ndarray:
+        return average_over_rows(values, self.components)
 
     def _of(self, kind: str, average: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
         a, b = (average(v) for v in self._both)
@@ -53,8 +62,8 @@ class Contrast(Shown):
 
     def to_frame(self, kind: str = "difference", *, by: Any = None, average: bool = False) -> Any:
         """Mean, standard deviation and interval: per row, with `average` of the averages over all rows, or
-        with
-        `by` over the rows of each value of a column (or of an array as long as the rows).
+        with `by` over the rows of each value of a column (or of an array as long as the rows); of rows that
+        are vectors, of each component.
 
         `kind` is "difference", "ratio" or "risk ratio", which is the ratio of averages. Raises `OptionError`
         for another kind, and for averages of elements that always sum to the same; `UnknownNameError` for a
@@ -67,23 +76,23 @@ class Contrast(Shown):
         facts, interval = self.a.facts, chosen()
         if by is not None:
             groups = groups_of(self.a, by, self.site)
-            kept = [self._of(kind, lambda v, at=at: average_over_rows(v[:, :, at]))
+            kept = [self._of(kind, lambda v, at=at: self._average(of_rows(self.a, self.site, v, at)))
                     for at in groups.values()]  # fmt: skip
-            values = np.stack(kept, axis=2)
             dim = by if isinstance(by, str) else "by"
-            labels: Sequence[Any] = list(groups)
-            return frame_of({kind: columns_of(values, interval)}, {kind: (dim,)}, {kind: (labels,)},
-                            {kind: values.shape[2:]}, like(facts.source))  # fmt: skip
+            return self._averaged(kind, np.stack(kept, axis=2), dim, list(groups))
         if average or kind == "risk ratio":
-            values = self._of(kind, average_over_rows)[..., None]
-            columns, shape = {kind: columns_of(values, interval)}, {kind: (1,)}
-            return frame_of(columns, {kind: ("contrast",)}, {kind: ([kind],)}, shape, like(facts.source))
-        values = self._of(kind)
-        name = self.site
-        dims = facts.dims.get(name, tuple(f"{name}_dim_{i}" for i in range(values.ndim - 2)))
-        labels = facts.labels.get(name, (None,) * (values.ndim - 2))
+            return self._averaged(kind, self._of(kind, self._average)[:, :, None], "contrast", [kind])
+        values, name = self._of(kind), self.site
+        dims, labels = axes_of(self.a, name, range(values.ndim - 2))
         return frame_of({name: columns_of(values, interval)}, {name: dims}, {name: labels},
                         {name: values.shape[2:]}, facts.source)  # fmt: skip
+
+    def _averaged(self, kind: str, values: np.ndarray, dim: str, labels: list[Any]) -> Any:
+        dims, named = axes_of(self.a, self.site, self.components)
+        columns, shape = {kind: columns_of(values, chosen())}, {kind: values.shape[2:]}
+        return frame_of(
+            columns, {kind: (dim, *dims)}, {kind: (labels, *named)}, shape, like(self.a.facts.source)
+        )
 
     @property
     def of_a_total(self) -> bool:
@@ -98,17 +107,57 @@ class Contrast(Shown):
         if self.of_a_total:
             count = self.difference.shape[-1]
             return f"<Contrast of {self.site}: {count} elements of a total; each is in to_frame()>"
-        x = self._of("difference", average_over_rows).ravel()
-        low, high = chosen().of(x)
-        return (
-            f"<Contrast of {self.site}: on average {x.mean():.4g} more, {chosen()} {float(low):.4g} to "
-            f"{float(high):.4g}; above 0 in {100 * float(np.mean(x > 0)):.1f} % of the draws>"
-        )
+        x = self._of("difference", self._average)
+        each = [_more(x[..., *at]) for at in np.ndindex(x.shape[2:])]
+        if len(each) > 1:
+            called = component_names(self.a, self.site, self.components)
+            each = [f"{name} {words}" for name, words in zip(called, each, strict=True)]
+        few = "; ".join(each) if len(each) <= _FEW else f"{len(each)} components, in to_frame(average=True)"
+        return f"<Contrast of {self.site}: {'on average ' * (len(each) <= _FEW)}{few}>"
 
 
-def average_over_rows(values: np.ndarray) -> np.ndarray:
-    """The averages `[chain, draw]` of `[chain, draw, *shape]`."""
-    return values.reshape(*values.shape[:2], -1).mean(axis=2)
+_FEW = 4  # components that are told one by one
+
+
+def _more(x: np.ndarray) -> str:
+    low, high = chosen().of(x.ravel())
+    return (
+        f"{x.mean():.4g} more, {chosen()} {float(low):.4g} to {float(high):.4g}; above 0 in "
+        f"{100 * float(np.mean(x > 0)):.1f} % of the draws"
+    )
+
+
+def average_over_rows(values: np.ndarray, components: Sequence[int] = ()) -> np.ndarray:
+    """The averages `[chain, draw, *components]` of `[chain, draw, *shape]`, over all axes of the shape but
+    those."""
+    return values.mean(axis=tuple(a + 2 for a in range(values.ndim - 2) if a not in components))
+
+
+def axes_of(prediction: Prediction, site: str, axes: Sequence[int]) -> tuple[tuple[str, ...], Any]:
+    """What some of a site's axes are called, and their labels."""
+    facts, rank = prediction.facts, prediction.draws[site].ndim - 2
+    dims = facts.dims.get(site, tuple(f"{site}_dim_{i}" for i in range(rank)))
+    labels = facts.labels.get(site, (None,) * rank)
+    return tuple(dims[a] for a in axes), tuple(labels[a] for a in axes)
+
+
+def component_names(prediction: Prediction, site: str, components: Sequence[int]) -> list[str]:
+    """The components of a site's rows in words: `Y[0]`, in the order of their axes."""
+    shape = prediction.draws[site].shape[2:]
+    named = axes_of(prediction, site, components)[1]
+    places = np.ndindex(tuple(shape[a] for a in components))
+    told = (", ".join(str(i if n is None else n[i]) for i, n in zip(at, named, strict=True)) for at in places)
+    return [f"{site}[{text}]" for text in told]
+
+
+def _row_axis(prediction: Prediction, site: str) -> int:
+    apart = prediction.facts.components.get(site, ())
+    return next(a for a in range(len(apart) + 1) if a not in apart)
+
+
+def of_rows(prediction: Prediction, site: str, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Some rows of `[chain, draw, *shape]`."""
+    return np.take(values, rows, axis=2 + _row_axis(prediction, site))
 
 
 def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.ndarray]:
@@ -117,7 +166,7 @@ def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.nda
     shape = prediction.draws[site].shape[2:]
     if not shape:
         raise DataError(f"by: {site!r} is one number, which has no rows to be grouped")
-    rows = shape[0]
+    rows = shape[_row_axis(prediction, site)]
     if site in prediction.facts.reordered and not isinstance(by, np.ndarray):
         raise DataError(told_order(site))
     if isinstance(by, str):
@@ -149,9 +198,9 @@ def check_ordered(prediction: Prediction, site: str, verb: str) -> None:
 
 
 def of_a_total(prediction: Prediction, site: str) -> bool:
-    """Whether elements always sum to the same, as counts of categories and shares do."""
+    """Whether rows always sum to the same, as the elements of one simplex do: not the components of rows."""
     draws = prediction.draws[site]
-    if draws.ndim < 3 or draws.shape[-1] < 2:
+    if draws.ndim < 3 or draws.shape[-1] < 2 or draws.ndim - 3 in prediction.facts.components.get(site, ()):
         return False
     total = draws.sum(axis=-1, dtype=float).reshape(draws.shape[0] * draws.shape[1], -1)
     return len(total) > 1 and np.allclose(np.ptp(total, axis=0), 0, atol=1e-5 * np.abs(draws).max())
@@ -180,7 +229,7 @@ def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contra
             raise OptionError(f"contrast takes two predictions, not {shown(one)}")
     names = [n for n in a.outcomes if n in b.draws]
     if site is None and len(names) != 1:
-        raise OptionError(f"contrast: of which site? There are {', '.join(names) or 'none in both'}")
+        raise OptionError(f"contrast: of which site? site= is one of {', '.join(names) or 'none in both'}")
     name = names[0] if site is None else site
     for one in (a, b):
         if name not in one.draws:

@@ -11,7 +11,14 @@ from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.prediction.uses.contrasting import average_over_rows, check_ordered, check_total, groups_of
+from gibbsite.prediction.uses.contrasting import (
+    average_over_rows,
+    check_ordered,
+    check_total,
+    component_names,
+    groups_of,
+    of_rows,
+)
 from gibbsite.prediction.verbs import predict
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
@@ -19,12 +26,13 @@ from gibbsite.validation.covariates import amounts
 
 _GRID, _TAIL = 9, 2.5
 _FEW = 8  # values that are all looked at
+_SHOWN = 4  # components
 
 
 class Effects(Shown):
     """The outcome that is expected at each of `values` of `name`, averaged over rows: `draws` `[chain, draw,
     value]`, the `predictions` they are of, and `slope`, its change per unit, where the values are an `amount`
-    of something."""
+    of something. Of rows that are vectors, of each component, on last axes."""
 
     def __init__(
         self, name: str, values: list[Any], predictions: list[Prediction], site: str, amount: bool = True
@@ -34,46 +42,62 @@ class Effects(Shown):
 
     @property
     def draws(self) -> np.ndarray:
-        """`[chain, draw, value]`."""
-        return self._over(slice(None))
+        """`[chain, draw, value, *components]`."""
+        return self._over()
 
-    def _over(self, rows: Any) -> np.ndarray:
+    def _over(self, rows: Any = None) -> np.ndarray:
         whole = [(p.expected if self.site in p.outcomes else p.draws)[self.site] for p in self.predictions]
-        some = [v[:, :, rows] if v.ndim > 2 else v for v in whole]  # of one number there are no rows
-        return np.stack([average_over_rows(v) for v in some], axis=2)
+        if rows is not None:
+            whole = [of_rows(self.predictions[0], self.site, v, rows) for v in whole]
+        return np.stack([average_over_rows(v, self.components) for v in whole], axis=2)
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """The axes of the site along which its rows are vectors."""
+        return self.predictions[0].facts.components.get(self.site, ())
+
+    @property
+    def component_names(self) -> list[str]:
+        """What the components of a row are called; none where a row is one number."""
+        named = component_names(self.predictions[0], self.site, self.components)
+        return named if self.components else []
 
     @property
     def slope(self) -> np.ndarray:
-        """The average change of the outcome per unit of the argument, `[chain, draw]`: from the first value
-        to the last. Raises `OptionError` for categories, and whole numbers that only pick elements."""
+        """The average change of the outcome per unit of the argument, `[chain, draw, *components]`: from the
+        first value to the last. Raises `OptionError` for categories, and whole numbers that only pick
+        elements."""
         first, last = self.values[0], self.values[-1]
         if isinstance(first, str) or not self.amount or len(self.values) < 2 or first == last:
             raise OptionError(f"{self.name!r} has no units between its values: contrast two of them")
         x = self.draws
-        return (x[..., -1] - x[..., 0]) / (float(last) - float(first))
+        return (x[:, :, -1] - x[:, :, 0]) / (float(last) - float(first))
 
     def to_frame(self, *, by: Any = None) -> Any:
         """A row for each value: the average outcome's mean, standard deviation and interval; and of its
-        difference from the first value's, `difference` and its interval. With `by`, a column or an array as
-        long as the rows, of the rows of each of its values. Raises `UnknownNameError`, `DataError`."""
+        difference from the first value's, `difference` and its interval; of rows that are vectors, one for
+        each component. With `by`, a column or an array as long as the rows, of the rows of each of its
+        values. Raises `UnknownNameError`, `DataError`."""
         first = self.predictions[0]
-        groups = {None: slice(None)} if by is None else groups_of(first, by, self.site)
+        groups = {None: None} if by is None else groups_of(first, by, self.site)
         each = [self._over(at) for at in groups.values()]
         base = columns_of(np.concatenate(each, axis=2), chosen())
-        more = columns_of(np.concatenate([x - x[..., :1] for x in each], axis=2), chosen())
-        count = len(self.values)
+        more = columns_of(np.concatenate([x - x[:, :, :1] for x in each], axis=2), chosen())
+        count, parts = len(self.values), self.component_names or [""]
         measures = {**base, **{f"difference {n}".replace(" mean", ""): v for n, v in more.items()}}
 
         def called(name: str) -> str:
             return f"{name} (column)" if name in measures else name
 
-        group = {called(by if isinstance(by, str) else "by"): [g for g in groups for _ in range(count)]}
+        every = [(g, v, part) for g in groups for v in self.values for part in parts]
+        group = {called(by if isinstance(by, str) else "by"): [g for g, *_ in every]}
         columns = {
             **(group if by is not None else {}),
-            called(self.name): self.values * len(groups),
+            called(self.name): [v for _, v, _ in every],
+            **({called(self.site): [part for *_, part in every]} if self.components else {}),
             **measures,
         }
-        shape = {self.name: (count * len(groups),)}
+        shape = {self.name: (count * len(groups) * len(parts),)}
         source = like(first.facts.source)
         return frame_of({self.name: columns}, {self.name: ("",)}, {self.name: (None,)}, shape, source)
 
@@ -84,17 +108,27 @@ class Effects(Shown):
     def __repr__(self) -> str:
         means = self.draws.mean(axis=(0, 1))
         told = ", ".join(
-            f"{v if isinstance(v, str) else f'{v:.4g}'}: {m:.4g}"
+            f"{v if isinstance(v, str) else f'{v:.4g}'}: {_numbers(m)}"
             for v, m in zip(self.values, means, strict=True)
         )
         unit = ""
         numbers = self.amount and all(isinstance(v, int | float) for v in self.values)
         if numbers and len(set(self.values)) > 1:
-            low, high = chosen().of(self.slope.ravel())
-            unit = f"; {self.slope.mean():.4g} per unit, {chosen()} {float(low):.4g} to {float(high):.4g}"
+            flat = self.slope.reshape(-1, *self.slope.shape[2:])
+            low, high = chosen().of(flat.reshape(len(flat), -1).T)
+            unit = (
+                f"; {_numbers(flat.mean(0))} per unit, {chosen()} {_numbers(np.asarray(low))} to "
+                f"{_numbers(np.asarray(high))}"
+            )
         same = len(self.predictions) > 1 and not np.ptp(self.draws, axis=2).any()
         rest = f"; the same in every draw: {self.site} does not depend on {self.name}" if same else unit
         return f"<Effects of {self.name} on {self.site}: {told}{rest}>"
+
+
+def _numbers(x: np.ndarray) -> str:
+    """One number, or those of a few components."""
+    each = [f"{v:.4g}" for v in np.ravel(x)]
+    return each[0] if len(each) == 1 else f"({', '.join(each[:_SHOWN])}{', …' * (len(each) > _SHOWN)})"
 
 
 def effects(run: Any, name: str, values: Any = None, *, site: str | None = None, **options: Any) -> Effects:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.prediction.uses.comparing import BAD_K, Compared
-from gibbsite.prediction.uses.contrasting import Contrast, average_over_rows
+from gibbsite.prediction.uses.contrasting import Contrast, average_over_rows, component_names
 from gibbsite.prediction.uses.deciding import Decision
 from gibbsite.prediction.uses.effects import Effects
 from gibbsite.sampling.derived.interval import chosen
@@ -29,6 +29,7 @@ from gibbsite.views.predictions.plots import columns_html, draws_bars, head_of, 
 
 _DRAWN = CHAINS[0]
 _HEIGHT = 230
+_FEW = 4  # components of vectors that have plots of their own
 
 
 @singledispatch
@@ -39,14 +40,12 @@ def use_rows(found: Any) -> Rows:
 
 @use_rows.register
 def _(found: Contrast) -> Rows:
-    x = found.difference
-    average = average_over_rows(x).ravel()
-    share = 100 * float(np.mean(average > 0))
-    title = f"{found.site}: average difference, above 0 in {share:.3g} % of draws"
-    whole = draws_bars("contrast average", average, title, include=(0.0,))
-    whole = replace(whole, rules=(Rule(0.0, of="x"),), height=_HEIGHT)
+    x, apart = found.difference, found.components
+    names = component_names(found.a, found.site, apart) if apart else [found.site]
+    averages = average_over_rows(x, apart).reshape(-1, len(names))
+    wholes = [_average(i, name, averages[:, i]) for i, name in enumerate(names[:_FEW])]
     if x.ndim == 2 or x[0, 0].size == 1:
-        return ((whole,),)
+        return (tuple(wholes),)
     each = rows(found.a, found.site, x.reshape(-1, *x.shape[2:]))
     listed = each.y.ticks is not None
     each = replace(
@@ -56,20 +55,34 @@ def _(found: Contrast) -> Rows:
         rules=(Rule(0.0, of="x" if listed else "y"),),
         height=max(_HEIGHT, each.height),
     )
-    return ((each,) if found.of_a_total else (whole, each),)
+    if found.of_a_total:
+        return ((each,),)
+    return ((*wholes, each),) if len(wholes) == 1 else (tuple(wholes), (each,))
+
+
+def _average(i: int, name: str, x: np.ndarray) -> Plot:
+    share = 100 * float(np.mean(x > 0))
+    title = f"{name}: average difference, above 0 in {share:.3g} % of draws"
+    called = f"contrast average {i}" if i else "contrast average"
+    whole = draws_bars(called, x, title, include=(0.0,))
+    return replace(whole, rules=(Rule(0.0, of="x"),), height=_HEIGHT)
 
 
 @use_rows.register
 def _(found: Effects) -> Rows:
     x = found.draws
-    more = x - x[..., :1]
     first = found.values[0]
     told = first if isinstance(first, str) else f"{first:.4g}"
-    both = (
-        ("effects", f"{found.site} on average, by {found.name}", x),
-        ("effects more", f"difference from {found.name} {told}", more),
-    )
-    return (tuple(_by_value(name, found, title, v) for name, title, v in both),)
+    names = found.component_names or [found.site]
+    every, out = x.reshape(*x.shape[:3], -1), []
+    for i, site in enumerate(names[:_FEW]):
+        one, number = every[..., i], f" {i}" * bool(i)
+        both = (
+            (f"effects{number}", f"{site} on average, by {found.name}", one),
+            (f"effects more{number}", f"difference from {found.name} {told}", one - one[..., :1]),
+        )
+        out.append(tuple(_by_value(name, found, title, v) for name, title, v in both))
+    return tuple(out)
 
 
 def _by_value(name: str, found: Effects, title: str, draws: np.ndarray) -> Plot:
