@@ -698,6 +698,14 @@ def test_a_column_that_is_not_there():
         as_arrays(pd.DataFrame({"y": Y}), "df", Known())["zz"]
 
 
+def test_a_column_that_is_called_as_the_table_turned_over():
+    def model(t):
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0, 1)), 1.0), obs=t.T)
+
+    with pytest.raises(gb.GibbsiteError, match=r"its column 'T' is table\['T'\]"):
+        gb.model(model, pd.DataFrame({"T": [1.0, 2.0], "x": [3.0, 4.0]}))
+
+
 def test_a_plate_is_labelled_only_without_doubt():
     labels = {"g": ("a", "b"), "h": ("c", "d"), "k": ("x", "y", "z")}
     assert plate_labels({"n": 2, "k": 3}, labels) == {"k": ("x", "y", "z")}

@@ -112,7 +112,9 @@ class Table:
 
     @property
     def T(self) -> Any:
-        """A row for each column."""
+        """A row for each column. Raises `DataError` where a column is called so."""
+        if "T" in self.columns:
+            raise DataError("the table turned over is table.to_numpy().T, and its column 'T' is table['T']")
         return self.to_numpy().T
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:

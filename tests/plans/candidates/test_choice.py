@@ -446,3 +446,34 @@ def test_walks_of_coefficients_go_by_gradients_where_their_integral_is_dear():
     schedule = gb.model(walks, x, y).schedule()
     assert schedule.text.startswith("NUTS [") and len(schedule.rows) == 1
     assert any(c.text.startswith("Eliminate") for c in schedule.candidates)
+
+
+def test_noise_of_vectors_that_read_themselves_is_held_by_their_coefficients():
+    """Of simultaneous equations; not of a regression on other columns, nor on the vectors before."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 1)), rng.normal(size=(41, 2))
+
+    def noise():
+        scale = numpyro.sample("s", dist.HalfNormal(1).expand([2]).to_event(1))
+        return scale[:, None] * numpyro.sample("L", dist.LKJCholesky(2, 1.0))
+
+    def simultaneous(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([2]).to_event(1))
+        mu = jnp.stack([b[0] * x[:, 0], b[1] * y[1:, 0]], -1)
+        numpyro.sample("y", dist.MultivariateNormal(mu, scale_tril=noise()), obs=y[1:])
+
+    def apart(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([2]).to_event(1))
+        numpyro.sample("y", dist.MultivariateNormal(b * x, scale_tril=noise()), obs=y[1:])
+
+    def before(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([2, 2]).to_event(2))
+        numpyro.sample("y", dist.MultivariateNormal(y[:-1] @ b.T, scale_tril=noise()), obs=y[1:])
+
+    held = {}
+    for model in (simultaneous, apart, before):
+        ties = [t for t in ties_of(gb.model(model, x, y).density) if t.site == "L" and "b" in t.given]
+        held[model] = max(t.most for t in ties)
+    assert held[simultaneous] > 20 and max(held[apart], held[before]) < 1.5
+    schedule = gb.model(simultaneous, x, y).schedule()
+    assert schedule.text in ("NUTS [b s L]", "Eliminate b > NUTS [s L]")

@@ -25,9 +25,10 @@ from gibbsite.conditional.dispatch import conditional_of
 from gibbsite.conditional.linear.joint import is_gaussian
 from gibbsite.conditional.reads.group import unit_of
 from gibbsite.conditional.reads.support import endless
+from gibbsite.conditional.reads.term_access import maps_after
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
-from gibbsite.density.known_elements import observed_values
+from gibbsite.density.known_elements import observed_values, sources
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.ground.once import once
 from gibbsite.kernels.nuts.report import to_be_learnt
@@ -270,11 +271,32 @@ def _of_data(density: Density, name: str, near: Collection[str]) -> Iterator[tup
         if n in matrix and lacking:  # the values that it imputes speak for it: a row that lacks one is lost
             rows = data / math.prod(density.sites[name].event_shape)
             least = max(least, (rows + lost) / (rows - lost) if lost < rows else least)
+        if n in matrix and (lacking or _reads_itself(density, name)):
             most = max(most, 1.0 + LEAST_TOLD)
         through = f"{n} and {', '.join(level)} make each other likely in {name}" if n in matrix else ""
         through += f", {size_of(density, [*lacking])} values of which lack" if through and lacking else ""
         unbounded = density.sites[n].fn_name not in _BOUNDED and all_met(density, name, level)
         yield n, _Noise(Tie(n, level, name, least, most, unbounded, through), data, lost)
+
+
+def _reads_itself(density: Density, name: str) -> bool:
+    """Whether the location of a vector of data reads elements of the very vector, as simultaneous equations
+    do: coefficients and the noise's correlations make up for each other then."""
+    observed, names = density.outputs["observed"].get(name), density.data_names
+    if observed is None:
+        return False
+    behind, rows = set(sources(density, [observed])), len(density.sites[name].batch_shape)
+    for parameter, atom in density.outputs["parameters"].get(name, {}).items():
+        if parameter in _SPREADS or len(atom.aval.shape) < rows:
+            continue
+        shared = {v: str(i) for i, v in enumerate(names) if v in behind & set(sources(density, [atom]))}
+        if not shared:
+            continue
+        own, read = (maps_after(density, a, shared) for a in (observed, atom))
+        if any(a.index[:rows] == b.index[:rows] for v in shared.values()
+               for a in own.get(v, ()) for b in read.get(v, ())):  # fmt: skip
+            return True
+    return False
 
 
 def all_met(density: Density, name: str, sites: Collection[str]) -> bool:
