@@ -1,6 +1,6 @@
 """Draws of predictions → a table of means, spreads and intervals, row by row as the user's own table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,3 +104,23 @@ def like(source: Any) -> Any:
 
 def _is_pandas(source: Any) -> bool:
     return type(source).__module__.partition(".")[0] == "pandas"
+
+
+def columns_beside(
+    source: Any, known: Collection[str]
+) -> dict[str, tuple[np.ndarray, tuple[str, ...] | None]]:
+    """The columns of numbers and texts of a table that no model reads, texts as codes and what these mean."""
+    frame = nw.from_native(source, pass_through=True, allow_series=False)
+    if not isinstance(frame, nw.DataFrame):
+        return {}
+    found: dict[str, tuple[np.ndarray, tuple[str, ...] | None]] = {}
+    for name in frame.columns:
+        if not isinstance(name, str) or name in known:
+            continue
+        values = frame[name].to_numpy()
+        if values.dtype.kind in "biuf":
+            found[name] = values, None
+        elif values.dtype.kind in "OUT" and all(isinstance(v, str) for v in values):
+            texts, codes = np.unique(values.astype(str), return_inverse=True)
+            found[name] = codes, tuple(texts.tolist())
+    return found

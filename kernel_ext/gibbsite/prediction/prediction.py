@@ -11,10 +11,11 @@ import numpy as np
 
 from gibbsite.density.model.names import variable_name
 from gibbsite.density.named import Named
-from gibbsite.errors import UnknownNameError
+from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.angles import around_mean
 from gibbsite.ground.arguments import a_name
 from gibbsite.ground.lazy_import import later
+from gibbsite.prediction.averaging import Averages
 from gibbsite.prediction.drawn.means import finite
 from gibbsite.prediction.frame import columns_of, frame_of
 from gibbsite.sampling.derived.derived import Derived, Quantity, given_name
@@ -128,14 +129,27 @@ class Prediction(Shown):
         """The sites of data."""
         return self.facts.outcomes
 
-    def to_frame(self, site: str | None = None, *, prob: float | None = None, expected: bool = False) -> Any:
+    def to_frame(
+        self,
+        site: str | None = None,
+        *,
+        prob: float | None = None,
+        expected: bool = False,
+        by: Any = None,
+        average: bool = False,
+        weights: Any = None,
+    ) -> Any:
         """Mean, standard deviation and interval of every element of the data, or of `site` (or a quantity of
         `derive`): a table with the rows, and the index, of the table that was given; polars for polars. Of
         categories without order, the probability of each, which is what is expected of them as well; of
         angles, the mean direction, and what lies around it.
 
         With `expected`, of what data are expected to be, without their own noise (see `expected`). `prob` is
-        the share in the interval; without it that of all views. Raises `UnknownNameError`.
+        the share in the interval; without it that of all views. With `average`, of the averages over all
+        rows, draw by draw, or with `by` over the rows of each value of a column (of the table that was given,
+        whether the model reads it or not) or of an array as long as the rows; there `weights`, likewise, say
+        how much each row counts, as people do in the cells of a poststratification. Raises
+        `UnknownNameError`, `DataError`.
         """
         values = dict(self.expected) if expected else {**self._draws, **self.derived_values()}
         names = self.outcomes if site is None else (site,)
@@ -144,6 +158,12 @@ class Prediction(Shown):
                 raise UnknownNameError("site", name, values)
         now = chosen()
         interval = now if prob is None else Interval(prob, now.kind)
+        if by is not None or average or weights is not None:
+            if len(names) != 1:
+                raise OptionError(f"to_frame: averages of which site? site= is one of {', '.join(names)}")
+            name, shape = names[0], values[names[0]].shape[2:]
+            over = Averages.over(self.facts, name, shape, by, weights)
+            return self._averaged(name, values[name], over, interval)
         parts = {
             n: self._shares(n) if n in self.facts.nominal else columns_of(self._cut(n, values[n]), interval)
             for n in names
@@ -154,6 +174,12 @@ class Prediction(Shown):
         }
         labels = {n: self.facts.labels.get(n, (None,) * len(s)) for n, s in shapes.items()}
         return frame_of(parts, dims, labels, shapes, self.facts.source)
+
+    def _averaged(self, site: str, values: np.ndarray, over: Averages, interval: Interval) -> Any:
+        if site not in self.facts.nominal:
+            return over.table(site, columns_of(over(self._cut(site, values)), interval))
+        shares = {n: over(v.reshape(1, 1, *values.shape[2:])) for n, v in self._shares(site).items()}
+        return over.table(site, {n: v.ravel() for n, v in shares.items()})
 
     def _cut(self, site: str, values: np.ndarray) -> np.ndarray:
         turn = self.facts.turns.get(site)

@@ -23,6 +23,7 @@ from gibbsite.prediction.asked.planned import Planned, planned
 from gibbsite.prediction.asked.set_sites import Held, held_of
 from gibbsite.prediction.asked.together import in_another_order
 from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn, in_files
+from gibbsite.prediction.frame import columns_beside
 from gibbsite.prediction.note import thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
 from gibbsite.sampling.engine.resources import available_memory, readable
@@ -419,6 +420,9 @@ def _facts(
     constants |= {n: np.asarray(v) for n, v in asked.values.items() if isinstance(v, int | float)}
     constants = {n: v for n, v in constants.items() if n not in plan.density.sites and v.dtype.kind in "biuf"}
     told = {_plain(n): t for n, t in asked.labels.items() if n in leaves}
+    for name, (values, texts) in columns_beside(asked.source, {*constants, *plan.density.sites}).items():
+        constants[name] = values
+        told |= {} if texts is None else {name: texts}
     told |= {site: asked.labels[n] for n, site in outcomes_of(origin).items() if n in asked.labels}
     reordered = tuple(n for n in outcomes if n in origin.sites and in_another_order(origin.density, n))
     labels |= {n: (None, *labels[n][1:]) for n in reordered}

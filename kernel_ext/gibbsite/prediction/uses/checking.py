@@ -31,9 +31,9 @@ from gibbsite.errors import (
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import a_name, shown
 from gibbsite.ground.lazy_import import DataFrame, later
+from gibbsite.prediction.averaging import groups_of
 from gibbsite.prediction.frame import frame_of
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.prediction.uses.contrasting import groups_of
 from gibbsite.prediction.verbs import predict, predict_prior, with_groups
 from gibbsite.sampling.derived.derived import Derived
 from gibbsite.sampling.derived.expression import Shape
@@ -319,7 +319,8 @@ def checks(
     if prior and run is not None:
         out = replace(out, before=_before(whole, name, there, count, seed))
     if by is not None:
-        rows = {k: np.isin(np.arange(len(there)), at) for k, at in groups_of(found, by, name).items()}
+        groups = groups_of(found.facts, name, found.draws[name].shape[2:], by)
+        rows = {k: np.isin(np.arange(len(there)), at) for k, at in groups.items()}
         spread = {
             k: np.broadcast_to(r.reshape(-1, *(1,) * (there.ndim - 1)), there.shape) for k, r in rows.items()
         }

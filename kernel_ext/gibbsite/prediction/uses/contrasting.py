@@ -1,15 +1,14 @@
 """Two predictions whose draws belong together → what one has more than the other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gibbsite.errors import DataError, OptionError, UnknownNameError
+from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
-from gibbsite.inputs.tables import in_order_of
-from gibbsite.prediction.asked.together import told_order
-from gibbsite.prediction.frame import columns_of, frame_of, like
+from gibbsite.prediction.averaging import Averages, average_over_rows, axes_of, component_names
+from gibbsite.prediction.frame import columns_of, frame_of
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
@@ -60,10 +59,12 @@ class Contrast(Shown):
         with np.errstate(divide="ignore", invalid="ignore"):
             return a - b if kind == "difference" else np.where(b == 0, np.nan, a / b)
 
-    def to_frame(self, kind: str = "difference", *, by: Any = None, average: bool = False) -> Any:
+    def to_frame(
+        self, kind: str = "difference", *, by: Any = None, average: bool = False, weights: Any = None
+    ) -> Any:
         """Mean, standard deviation and interval: per row, with `average` of the averages over all rows, or
         with `by` over the rows of each value of a column (or of an array as long as the rows); of rows that
-        are vectors, of each component.
+        are vectors, of each component. `weights`, likewise, say how much each row counts in averages.
 
         `kind` is "difference", "ratio" or "risk ratio", which is the ratio of averages. Raises `OptionError`
         for another kind, and for averages of elements that always sum to the same; `UnknownNameError` for a
@@ -71,28 +72,14 @@ class Contrast(Shown):
         """
         if kind not in KINDS:
             raise OptionError(f"kind is one of {', '.join(map(repr, KINDS))}, not {shown(kind)}")
-        if by is not None or average or kind == "risk ratio":
+        if by is not None or average or weights is not None or kind == "risk ratio":
             check_total(self.a, self.site, "contrast")
-        facts, interval = self.a.facts, chosen()
-        if by is not None:
-            groups = groups_of(self.a, by, self.site)
-            kept = [self._of(kind, lambda v, at=at: self._average(of_rows(self.a, self.site, v, at)))
-                    for at in groups.values()]  # fmt: skip
-            dim = by if isinstance(by, str) else "by"
-            return self._averaged(kind, np.stack(kept, axis=2), dim, list(groups))
-        if average or kind == "risk ratio":
-            return self._averaged(kind, self._of(kind, self._average)[:, :, None], "contrast", [kind])
-        values, name = self._of(kind), self.site
-        dims, labels = axes_of(self.a, name, range(values.ndim - 2))
-        return frame_of({name: columns_of(values, interval)}, {name: dims}, {name: labels},
+            over = Averages.over(self.a.facts, self.site, self.difference.shape[2:], by, weights)
+            return over.table(kind, columns_of(self._of(kind, over), chosen()), "contrast")
+        values, name, facts = self._of(kind), self.site, self.a.facts
+        dims, labels = axes_of(facts, name, range(values.ndim - 2))
+        return frame_of({name: columns_of(values, chosen())}, {name: dims}, {name: labels},
                         {name: values.shape[2:]}, facts.source)  # fmt: skip
-
-    def _averaged(self, kind: str, values: np.ndarray, dim: str, labels: list[Any]) -> Any:
-        dims, named = axes_of(self.a, self.site, self.components)
-        columns, shape = {kind: columns_of(values, chosen())}, {kind: values.shape[2:]}
-        return frame_of(
-            columns, {kind: (dim, *dims)}, {kind: (labels, *named)}, shape, like(self.a.facts.source)
-        )
 
     @property
     def of_a_total(self) -> bool:
@@ -110,7 +97,7 @@ class Contrast(Shown):
         x = self._of("difference", self._average)
         each = [_more(x[..., *at]) for at in np.ndindex(x.shape[2:])]
         if len(each) > 1:
-            called = component_names(self.a, self.site, self.components)
+            called = component_names(self.a.facts, self.site, self.difference.shape[2:])
             each = [f"{name} {words}" for name, words in zip(called, each, strict=True)]
         few = "; ".join(each) if len(each) <= _FEW else f"{len(each)} components, in to_frame(average=True)"
         return f"<Contrast of {self.site}: {'on average ' * (len(each) <= _FEW)}{few}>"
@@ -125,65 +112,6 @@ def _more(x: np.ndarray) -> str:
         f"{x.mean():.4g} more, {chosen()} {float(low):.4g} to {float(high):.4g}; above 0 in "
         f"{100 * float(np.mean(x > 0)):.1f} % of the draws"
     )
-
-
-def average_over_rows(values: np.ndarray, components: Sequence[int] = ()) -> np.ndarray:
-    """The averages `[chain, draw, *components]` of `[chain, draw, *shape]`, over all axes of the shape but
-    those."""
-    return values.mean(axis=tuple(a + 2 for a in range(values.ndim - 2) if a not in components))
-
-
-def axes_of(prediction: Prediction, site: str, axes: Sequence[int]) -> tuple[tuple[str, ...], Any]:
-    """What some of a site's axes are called, and their labels."""
-    facts, rank = prediction.facts, prediction.draws[site].ndim - 2
-    dims = facts.dims.get(site, tuple(f"{site}_dim_{i}" for i in range(rank)))
-    labels = facts.labels.get(site, (None,) * rank)
-    return tuple(dims[a] for a in axes), tuple(labels[a] for a in axes)
-
-
-def component_names(prediction: Prediction, site: str, components: Sequence[int]) -> list[str]:
-    """The components of a site's rows in words: `Y[0]`, in the order of their axes."""
-    shape = prediction.draws[site].shape[2:]
-    named = axes_of(prediction, site, components)[1]
-    places = np.ndindex(tuple(shape[a] for a in components))
-    told = (", ".join(str(i if n is None else n[i]) for i, n in zip(at, named, strict=True)) for at in places)
-    return [f"{site}[{text}]" for text in told]
-
-
-def _row_axis(prediction: Prediction, site: str) -> int:
-    apart = prediction.facts.components.get(site, ())
-    return next(a for a in range(len(apart) + 1) if a not in apart)
-
-
-def of_rows(prediction: Prediction, site: str, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Some rows of `[chain, draw, *shape]`."""
-    return np.take(values, rows, axis=2 + _row_axis(prediction, site))
-
-
-def groups_of(prediction: Prediction, by: Any, site: str) -> Mapping[Any, np.ndarray]:
-    """Which rows of `site` have which value of a column, or of an array as long as the rows. Raises
-    `UnknownNameError`, `DataError`."""
-    shape = prediction.draws[site].shape[2:]
-    if not shape:
-        raise DataError(f"by: {site!r} is one number, which has no rows to be grouped")
-    rows = shape[_row_axis(prediction, site)]
-    if site in prediction.facts.reordered and not isinstance(by, np.ndarray):
-        raise DataError(told_order(site))
-    if isinstance(by, str):
-        if by not in prediction.facts.constants:
-            raise UnknownNameError("column", by, prediction.facts.constants)
-        values = np.asarray(prediction.facts.constants[by])
-        told = prediction.facts.categories.get(by)
-    else:
-        facts = prediction.facts
-        values, told = np.asarray(in_order_of(by, facts.rows, facts.source)), None
-    if values.ndim != 1 or len(values) != rows:
-        raise DataError(f"by: {shown(by)} has shape {values.shape}, and there are {rows} rows")
-    found = {v: np.flatnonzero(values == v) for v in np.unique(values)}
-    return {
-        (told[int(v)] if told is not None else v.item() if isinstance(v, np.generic) else v): at
-        for v, at in found.items()
-    }
 
 
 def check_ordered(prediction: Prediction, site: str, verb: str) -> None:

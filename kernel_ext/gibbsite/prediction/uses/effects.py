@@ -9,16 +9,10 @@ from gibbsite.diagnostics.predictive.parts import parts_of
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import shown
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
+from gibbsite.prediction.averaging import Averages, component_names
 from gibbsite.prediction.frame import columns_of, frame_of, like
 from gibbsite.prediction.prediction import Prediction
-from gibbsite.prediction.uses.contrasting import (
-    average_over_rows,
-    check_ordered,
-    check_total,
-    component_names,
-    groups_of,
-    of_rows,
-)
+from gibbsite.prediction.uses.contrasting import check_ordered, check_total
 from gibbsite.prediction.verbs import predict
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
@@ -43,13 +37,17 @@ class Effects(Shown):
     @property
     def draws(self) -> np.ndarray:
         """`[chain, draw, value, *components]`."""
-        return self._over()
+        return self._over()[1][0]
 
-    def _over(self, rows: Any = None) -> np.ndarray:
-        whole = [(p.expected if self.site in p.outcomes else p.draws)[self.site] for p in self.predictions]
-        if rows is not None:
-            whole = [of_rows(self.predictions[0], self.site, v, rows) for v in whole]
-        return np.stack([average_over_rows(v, self.components) for v in whole], axis=2)
+    def _over(self, by: Any = None) -> tuple[list[Any], list[np.ndarray]]:
+        """The groups of rows, and for each the draws."""
+        first = self.predictions[0]
+        over = Averages.over(first.facts, self.site, first.draws[self.site].shape[2:], by)
+        each = [
+            over((p.expected if self.site in p.outcomes else p.draws)[self.site]) for p in self.predictions
+        ]
+        whole = np.stack(each, axis=2)
+        return list(over.groups), [whole[:, :, :, i] for i in range(len(over.groups))]
 
     @property
     def components(self) -> tuple[int, ...]:
@@ -59,8 +57,8 @@ class Effects(Shown):
     @property
     def component_names(self) -> list[str]:
         """What the components of a row are called; none where a row is one number."""
-        named = component_names(self.predictions[0], self.site, self.components)
-        return named if self.components else []
+        first = self.predictions[0]
+        return component_names(first.facts, self.site, first.draws[self.site].shape[2:])
 
     @property
     def slope(self) -> np.ndarray:
@@ -79,8 +77,7 @@ class Effects(Shown):
         each component. With `by`, a column or an array as long as the rows, of the rows of each of its
         values. Raises `UnknownNameError`, `DataError`."""
         first = self.predictions[0]
-        groups = {None: None} if by is None else groups_of(first, by, self.site)
-        each = [self._over(at) for at in groups.values()]
+        groups, each = self._over(by)
         base = columns_of(np.concatenate(each, axis=2), chosen())
         more = columns_of(np.concatenate([x - x[:, :, :1] for x in each], axis=2), chosen())
         count, parts = len(self.values), self.component_names or [""]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gibbsite.prediction.averaging import average_over_rows, component_names
 from gibbsite.prediction.uses.comparing import BAD_K, Compared
-from gibbsite.prediction.uses.contrasting import Contrast, average_over_rows, component_names
+from gibbsite.prediction.uses.contrasting import Contrast
 from gibbsite.prediction.uses.deciding import Decision
 from gibbsite.prediction.uses.effects import Effects
 from gibbsite.sampling.derived.interval import chosen
@@ -41,7 +42,7 @@ def use_rows(found: Any) -> Rows:
 @use_rows.register
 def _(found: Contrast) -> Rows:
     x, apart = found.difference, found.components
-    names = component_names(found.a, found.site, apart) if apart else [found.site]
+    names = component_names(found.a.facts, found.site, x.shape[2:]) or [found.site]
     averages = average_over_rows(x, apart).reshape(-1, len(names))
     wholes = [_average(i, name, averages[:, i]) for i, name in enumerate(names[:_FEW])]
     if x.ndim == 2 or x[0, 0].size == 1:
