@@ -236,7 +236,7 @@ class Gibbsite(Magics):
         self._ahead.make_way(model)
         taken = self._taken.get(model)
         for line in taken.changed(args.model, self._shell.user_ns) if taken else []:
-            warnings.warn(line, stacklevel=2)
+            warnings.warn_explicit(line, UserWarning, f"%sample {args.model}", 1)
         if args.background:
             return self._plainly(lambda: begin(self._shell, partial(model.start, **options), args.quiet))
         sample, name = partial(model.sample, **options), name_to_bind(self._shell, "sample")

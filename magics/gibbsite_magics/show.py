@@ -76,7 +76,6 @@ def foretell(run: Any) -> None:
         count = f"{settings.draws:,}".replace(",", " ")
         print(
             f"{count} draws × {settings.chains} chains: {expected}; an interrupt (■) keeps what is there",
-            file=sys.stderr,
             flush=True,
         )
 

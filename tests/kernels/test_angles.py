@@ -7,6 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.conditional.draws.directions import turning
 from gibbsite.conditional.draws.safe_bijectors import transform_to
 from gibbsite.ground.angles import around_mean
 from numpyro.distributions import constraints
@@ -122,6 +123,14 @@ def test_the_transform_covers_its_support(support):
     assert jnp.all(base(transform_to(base)(edges)))
     assert jnp.allclose(transform_to(base).inv(edges), edges)
     assert isinstance(jax.tree.map(lambda a: a, to), type(to))
+
+
+def test_ends_may_be_arrays_of_one_number():
+    for low, high in ((jnp.zeros(3), 2 * jnp.pi), (np.float32(-np.pi), jnp.float32(np.pi)), (0, 6.28)):
+        assert turning(dist.Uniform(low, high).support) is not None
+    for low, high in ((jnp.arange(3.0), 2 * jnp.pi), (0, jnp.array([1.0, 2 * jnp.pi])), (0, 6.0)):
+        assert turning(dist.Uniform(low, high).support) is None
+    jax.jit(lambda x: [turning(dist.Uniform(x, 2 * jnp.pi).support)] == [None] or 1 / 0)(0.0)
 
 
 def test_other_intervals_keep_their_ends():

@@ -462,11 +462,11 @@ def test_a_note_on_columns_far_from_zero_has_the_line_to_write(
 def test_a_long_run_says_what_it_takes_before_it_begins(capsys):
     settings = SimpleNamespace(draws=10**8, chains=4)
     foretell(SimpleNamespace(settings=settings, memory=Estimate(2**34, 2**20, 7200.0)))
-    told = capsys.readouterr().err
+    told = capsys.readouterr().out
     assert "100 000 000 draws × 4 chains: 16.0 GiB" in told and "40 minutes to 6 hours" in told
     foretell(SimpleNamespace(settings=settings, memory=Estimate(2**20, 2**20, 1.0)))
     foretell(SimpleNamespace(settings=settings, memory=Estimate(2**20, 2**20)))
-    assert not capsys.readouterr().err
+    assert not capsys.readouterr().out
     plan = gibbsite.model(coin, np.ones(5)).plan()
     few, many = (expected_seconds(plan, 4, n) for n in (100, 10**8))
     assert few is not None and many == pytest.approx(few * 10**6) and 1e-6 < few < 0.1

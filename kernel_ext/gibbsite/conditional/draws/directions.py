@@ -4,7 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform
 
@@ -52,10 +55,20 @@ def turning(support: Any) -> Turning | None:
     base = base_constraint(support)
     if not isinstance(base, constraints.interval):
         return None
-    low, high = base.lower_bound, base.upper_bound
-    if not (isinstance(low, int | float) and isinstance(high, int | float)):
+    low, high = _known(base.lower_bound), _known(base.upper_bound)
+    if low is None or high is None or abs(high - low - 2 * math.pi) > _ROUNDED:
         return None
-    return Turning(low, high) if abs(high - low - 2 * math.pi) < _ROUNDED else None
+    return Turning(low, high)
+
+
+def _known(end: Any) -> float | None:
+    """The number that the end of an interval is for all elements; None where it is none, or not known yet."""
+    if isinstance(end, int | float):
+        return float(end)
+    if isinstance(end, Tracer) or not isinstance(end, np.ndarray | np.number | jax.Array):
+        return None
+    values = np.unique(np.asarray(end))
+    return float(values[0]) if len(values) == 1 else None
 
 
 def turns_of(sites: Mapping[str, Any]) -> dict[str, float]:
