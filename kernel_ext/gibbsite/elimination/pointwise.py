@@ -20,7 +20,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.distributions.transforms import biject_to
 
-from gibbsite.conditional.tables.factor import MAX_ENTRIES, Factor, TooLarge, pieces_of, term_accesses
+from gibbsite.conditional.tables.factor import (
+    MAX_ENTRIES,
+    Factor,
+    TooLarge,
+    is_identity,
+    pieces_of,
+    term_accesses,
+)
 from gibbsite.conditional.tables.fill import Tabulated
 from gibbsite.density import Density
 from gibbsite.density.terms import Term, number, summed
@@ -113,10 +120,12 @@ class Pointwise:
         posterior = dict(zip(kept, slopes, strict=True))
         for name, several in self._rows.items():
             atom = self._density.outputs["log_prob"][name]
-            found = jnp.zeros(math.prod(atom.aval.shape), atom.aval.dtype)
+            count = math.prod(atom.aval.shape)
+            found = jnp.zeros(count, atom.aval.dtype)
             for rows in several:
                 for factor, at in zip(rows.tabulated.source.factors, rows.data, strict=True):
-                    found = found.at[at].set(_without_own(logs[factor], kept[factor], posterior[factor]))
+                    each = _without_own(logs[factor], kept[factor], posterior[factor])
+                    found = each if is_identity(at, count) else found.at[at].set(each)
             if (free := self._free(name, several)).size:
                 found = found.at[free].set(jnp.ravel(likelihood_of(self._density, name, plain))[free])
             out[name] = found.reshape(atom.aval.shape)

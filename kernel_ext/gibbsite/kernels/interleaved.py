@@ -16,7 +16,7 @@ from numpyro.infer.gibbs import conditioned, prototype_trace, with_conditioning
 from numpyro.infer.mcmc import MCMCKernel
 
 from gibbsite.errors import ScheduleError
-from gibbsite.kernels.base import Constrained, unconstrained
+from gibbsite.kernels.base import Constrained, angles_of, unconstrained
 from gibbsite.kernels.composite import ends_early
 from gibbsite.kernels.nuts.block import LearntNUTS
 
@@ -100,7 +100,7 @@ class Interleaved(Constrained):
         free: dict[str, Any] = {}  # unconstrained values, where a gradient kernel was the last to move a site
         for (kernel, sites), before in zip(self._parts, state.inner, strict=True):
             if isinstance(kernel, HMC):
-                free.update({n: before.z[n] for n in sites})
+                free.update(_free_of(kernel, before.z, sites))
             else:
                 free = {n: v for n, v in free.items() if n not in sites}
         for i, (kernel, sites) in enumerate(self._parts):
@@ -115,7 +115,7 @@ class Interleaved(Constrained):
             found = kernel.get_constrain_fn(model_args, around)(now)
             values.update({n: jnp.asarray(found[n], values[n].dtype) for n in sites})
             free = {n: v for n, v in free.items() if n not in sites}
-            free.update({n: now[n] for n in sites} if isinstance(kernel, HMC) else {})
+            free.update(_free_of(kernel, now, sites) if isinstance(kernel, HMC) else {})
             inner[i] = moved
         return InterleavedState(values, tuple(inner))
 
@@ -165,6 +165,11 @@ class Interleaved(Constrained):
         kernel._model = wrapper(self._model)
         kernel._parts = [(k.wrap_model(wrapper), sites) for k, sites in self._parts]
         return kernel
+
+
+def _free_of(kernel: Any, z: Mapping[str, Any], sites: Sequence[str]) -> dict[str, Any]:
+    """The unconstrained values that every kernel of gradients takes; of angles some take others."""
+    return {n: z[n] for n in sites if n not in angles_of(kernel)}
 
 
 def put(kernel: Any, state: Any, here: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
