@@ -162,18 +162,19 @@ class Pointwise:
             elif not all(len(accesses.get(s, ())) == 1 for s in mine):
                 # the elements of an event may read others than its datum does as a whole
                 return many
-        out, numbers = [], np.arange(math.prod(shape)).reshape(shape)
-        try:
-            for piece in pieces_of(density, term, accesses, of.elements, of.sizes):
-                if not piece.reads:
-                    continue
-                if math.prod(of.sizes[s] for s in piece.sites) > _MOST_VALUES:
-                    return many
-                found = Tabulated(density, piece, of.supports, MAX_ENTRIES, range(len(shape)))
-                here = numbers[tuple(slice(*c) for c in piece.cell)].reshape(-1)
-                out.append(_Rows(found, tuple(here[rows] for _, rows, *_ in found.patterns)))
-        except TooLarge:
-            return many
+        numbers = np.arange(math.prod(shape)).reshape(shape)
+        out: list[_Rows] = []
+        with jax.ensure_compile_time_eval():
+            try:
+                pieces = [p for p in pieces_of(density, term, accesses, of.elements, of.sizes) if p.reads]
+                for piece in pieces:
+                    if math.prod(of.sizes[s] for s in piece.sites) > _MOST_VALUES:
+                        return many
+                    found = Tabulated(density, piece, of.supports, MAX_ENTRIES, range(len(shape)))
+                    here = numbers[tuple(slice(*c) for c in piece.cell)].reshape(-1)
+                    out.append(_Rows(found, tuple(here[rows] for _, rows, *_ in found.patterns)))
+            except TooLarge:
+                return many
         return out
 
     def _free(self, name: str, several: Sequence[_Rows]) -> np.ndarray:

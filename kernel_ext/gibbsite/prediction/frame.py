@@ -109,7 +109,8 @@ def _is_pandas(source: Any) -> bool:
 def columns_beside(
     source: Any, known: Collection[str]
 ) -> dict[str, tuple[np.ndarray, tuple[str, ...] | None]]:
-    """The columns of numbers and texts of a table that no model reads, texts as codes and what these mean."""
+    """The columns of numbers and texts of a table beside those that are known, texts as codes and what these
+    mean."""
     frame = nw.from_native(source, pass_through=True, allow_series=False)
     if not isinstance(frame, nw.DataFrame):
         return {}
@@ -120,7 +121,7 @@ def columns_beside(
         values = frame[name].to_numpy()
         if values.dtype.kind in "biuf":
             found[name] = values, None
-        elif values.dtype.kind in "OUT" and all(isinstance(v, str) for v in values):
-            texts, codes = np.unique(values.astype(str), return_inverse=True)
-            found[name] = codes, tuple(texts.tolist())
+        elif values.ndim == 1 and pd.api.types.infer_dtype(values, skipna=False) in ("string", "categorical"):
+            codes, texts = pd.factorize(np.asarray(values, object), sort=True)
+            found[name] = codes, tuple(map(str, texts))
     return found

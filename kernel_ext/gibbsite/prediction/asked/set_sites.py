@@ -108,7 +108,8 @@ def _check_as_it_is(
             told = f"{verb}: {site!r} observes a function of {leaf!r}, and not its values"
             if site in sites:
                 raise ModelError(f"{told}: call one of them otherwise, so that it is clear which is meant")
-            raise ModelError(f"{told}: give the site's own, {verb}={{{site!r}: …}}")
+            shape = density.sites[site].shape
+            raise ModelError(f"{told}: give the site's own, {verb}={{{site!r}: …}}, of shape {shape}")
 
 
 def _observed_as_it_is(density: Density, site: str, column: Any) -> bool:

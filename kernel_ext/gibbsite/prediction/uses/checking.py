@@ -31,7 +31,7 @@ from gibbsite.errors import (
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import a_name, shown
 from gibbsite.ground.lazy_import import DataFrame, later
-from gibbsite.prediction.averaging import groups_of
+from gibbsite.prediction.averaging import Averages
 from gibbsite.prediction.frame import frame_of
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.verbs import predict, predict_prior, with_groups
@@ -319,11 +319,9 @@ def checks(
     if prior and run is not None:
         out = replace(out, before=_before(whole, name, there, count, seed))
     if by is not None:
-        groups = groups_of(found.facts, name, found.draws[name].shape[2:], by)
-        rows = {k: np.isin(np.arange(len(there)), at) for k, at in groups.items()}
-        spread = {
-            k: np.broadcast_to(r.reshape(-1, *(1,) * (there.ndim - 1)), there.shape) for k, r in rows.items()
-        }
+        over_rows = Averages.over(found.facts, name, found.draws[name].shape[2:], by)
+        number = np.indices(there.shape)[over_rows.axis]
+        spread = {k: np.isin(number, at) for k, at in over_rows.groups.items()}
         out = replace(
             out, by=by if isinstance(by, str) else "by", groups={k: s[there] for k, s in spread.items()}
         )
