@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform
 
@@ -65,9 +64,12 @@ def _known(end: Any) -> float | None:
     """The number that the end of an interval is for all elements; None where it is none, or not known yet."""
     if isinstance(end, int | float):
         return float(end)
-    if isinstance(end, Tracer) or not isinstance(end, np.ndarray | np.number | jax.Array):
+    if not isinstance(end, np.ndarray | np.number | jax.Array):
         return None
-    values = np.unique(np.asarray(end))
+    try:
+        values = np.unique(np.asarray(end))
+    except jax.errors.TracerArrayConversionError:
+        return None
     return float(values[0]) if len(values) == 1 else None
 
 
