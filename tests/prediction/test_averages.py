@@ -61,6 +61,8 @@ def test_cells_are_weighed_by_columns_that_no_model_reads(run, kind):
     np.testing.assert_allclose(plain["mean"], [p.draws["y"].mean()], rtol=1e-5)
     share = p.derive("total = sum(people * y) / sum(people)")
     np.testing.assert_allclose(share.values, p.draws["y"] @ people / people.sum(), rtol=1e-5)
+    north = p.derive("up = sum(y * (region == 'north'))")
+    np.testing.assert_allclose(north.values, p.draws["y"][..., :4].sum(-1))
 
 
 def test_of_categories_they_are_probabilities_and_contrasts_have_them_too(run):

@@ -419,6 +419,36 @@ def test_effects_on_vectors_are_those_of_each_component():
         gb.contrast(one, none)
 
 
+def test_vectors_of_a_loop_are_averaged_over_its_statements():
+    x = np.array([0.5, 1.0, 1.5])
+
+    def model(x, y):
+        c = numpyro.sample("c", dist.Normal(0, 1))
+        for t in range(3):
+            mu = jnp.stack([c * x[t], -100 * c * x[t]])
+            numpyro.sample(f"y[{t}]", dist.Normal(mu, 1.0).to_event(1), obs=y[t])
+
+    run = gb.model(model, x, np.zeros((3, 2))).sample(draws=40, warmup=100, chains=2, seed=0)
+    c = run.draws["c"].astype(float)
+    found = gb.contrast(run.predict(do={"x": 1.0}), run.predict(do={"x": 0.0}))
+    wanted = [c.mean(), -100 * c.mean()]
+    np.testing.assert_allclose(found.to_frame(average=True)["mean"], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_differences_of_directions_are_the_shorter_way_round():
+    def model(x, y):
+        a = numpyro.sample("a", dist.Normal(3.1, 0.01))
+        numpyro.sample("y", dist.VonMises(a + 0.2 * x, 50.0), obs=y)
+
+    run = gb.model(model, np.zeros(4), np.full(4, 3.1)).sample(draws=40, warmup=100, chains=2, seed=0)
+    one, none = (run.predict(do={"x": v}) for v in (1.0, 0.0))
+    found = gb.contrast(one, none)
+    np.testing.assert_allclose(found.to_frame(average=True)["mean"], [0.2], atol=1e-3)
+    for ask in (found.to_frame, lambda kind: run.effects("x"), lambda kind: one.to_frame(average=True)):
+        with pytest.raises(OptionError, match="is a direction"):
+            ask("ratio")
+
+
 def test_averages_of_the_shares_of_one_total_are_refused():
     def one(x, y):
         b = numpyro.sample("b", dist.Normal(0, 1).expand([3]))

@@ -60,8 +60,7 @@ class Averages:
     ) -> "Averages":
         """Of all rows, or of those of each value of `by`, a column or an array as long as the rows; `weights`
         likewise. Raises `UnknownNameError`, `DataError`."""
-        components = facts.components.get(site, ())
-        axis = next(a for a in range(len(components) + 1) if a not in components)
+        components, axis = facts.components.get(site, ()), _row_axis(facts, site)
         whole = np.arange(shape[axis]) if shape else np.zeros(1, int)
         groups = {None: whole} if by is None else groups_of(facts, site, shape, by)
         counted = None
@@ -99,14 +98,18 @@ class Averages:
                         like(self.facts.source))  # fmt: skip
 
 
+def _row_axis(facts: Any, site: str) -> int:
+    components = facts.components.get(site, ())
+    return next(a for a in range(len(components) + 1) if a not in components)
+
+
 def _per_row(
     facts: Any, site: str, shape: tuple[int, ...], of: Any, option: str
 ) -> tuple[np.ndarray, Sequence[str] | None]:
     """A column, or an array, with a value for every row, and what its codes mean."""
     if not shape:
         raise DataError(f"{option}: {site!r} is one number, which has no rows")
-    components = facts.components.get(site, ())
-    rows = shape[next(a for a in range(len(components) + 1) if a not in components)]
+    rows = shape[_row_axis(facts, site)]
     if site in facts.reordered and not isinstance(of, np.ndarray):
         raise DataError(told_order(site))
     told = None

@@ -176,8 +176,10 @@ class Prediction(Shown):
         return frame_of(parts, dims, labels, shapes, self.facts.source)
 
     def _averaged(self, site: str, values: np.ndarray, over: Averages, interval: Interval) -> Any:
+        if site in self.facts.turns:
+            raise OptionError(f"to_frame: {site!r} is a direction, and directions of rows have no average")
         if site not in self.facts.nominal:
-            return over.table(site, columns_of(over(self._cut(site, values)), interval))
+            return over.table(site, columns_of(over(values), interval))
         shares = {n: over(v.reshape(1, 1, *values.shape[2:])) for n, v in self._shares(site).items()}
         return over.table(site, {n: v.ravel() for n, v in shares.items()})
 

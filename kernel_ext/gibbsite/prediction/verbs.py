@@ -393,12 +393,15 @@ def _facts(
     pairs: Any,
 ) -> Facts:
     groups = plan.density.groups
-    dims, labels = {}, {}
+    dims, labels, named_sites, components = {}, {}, {}, {}
     for name, v in arrays.items():
         site, shift = plan.density.sites.get(name), 0
         if site is None:
             site, shift = plan.density.sites[groups[name][0]], 1
         axes = {a + shift: p for a, p in zip(site.plate_axes, site.plates, strict=True)}
+        # rows are plates, and time or the statements of a loop; or the first axis where there are neither
+        rows = {*axes, *([0] if site.in_scan or shift else [])} or {0}
+        named_sites[name], components[name] = site, tuple(a for a in range(v.ndim - 2) if a not in rows)
         own = [axes.get(a, f"{name}_dim_{a}") for a in range(v.ndim - 2)]
         named = [d if own.index(d) == a else f"{d}_{a}" for a, d in enumerate(own)]
         dims[name] = tuple(f"{d}_" if d in ("chain", "draw") or d in arrays else d for d in named)
@@ -430,16 +433,8 @@ def _facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
         None if held.given else pairs, None if reordered else asked.source, pairs[1],
         {n: t for n, t in asked.labels.items() if n.startswith("index of ")}, reordered,
-        turns_of({n: s for n, s in plan.density.sites.items() if n in arrays}),
-        {n: _components(s, arrays[n].ndim - 2) for n, s in plan.density.sites.items() if n in arrays},
+        turns_of(named_sites), components,
     )  # fmt: skip
-
-
-def _components(site: Any, rank: int) -> tuple[int, ...]:
-    """The axes along which a row is a vector: all but plates and time, or but the first where there are
-    neither."""
-    rows = {*site.plate_axes, *([0] if site.in_scan else [])} or {0}
-    return tuple(a for a in range(rank) if a not in rows)
 
 
 def _partly(plan: Planned, held: Held) -> dict[str, np.ndarray]:

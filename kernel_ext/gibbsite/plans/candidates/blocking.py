@@ -285,11 +285,11 @@ def _reads_itself(density: Density, name: str) -> bool:
     observed, names = density.outputs["observed"].get(name), density.data_names
     if observed is None:
         return False
-    behind, rows = set(sources(density, [observed])), len(density.sites[name].batch_shape)
+    behind, rows = sources(density, [observed]), len(density.sites[name].batch_shape)
     for parameter, atom in density.outputs["parameters"].get(name, {}).items():
         if parameter in _SPREADS or len(atom.aval.shape) < rows:
             continue
-        shared = {v: str(i) for i, v in enumerate(names) if v in behind & set(sources(density, [atom]))}
+        shared = {v: str(i) for i, v in enumerate(names) if v in behind & sources(density, [atom])}
         if not shared:
             continue
         own, read = (maps_after(density, a, shared) for a in (observed, atom))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gibbsite.errors import OptionError, UnknownNameError
+from gibbsite.ground.angles import once_around
 from gibbsite.ground.arguments import shown
 from gibbsite.prediction.averaging import Averages, average_over_rows, axes_of, component_names
 from gibbsite.prediction.frame import columns_of, frame_of
@@ -55,6 +56,11 @@ class Contrast(Shown):
         return average_over_rows(values, self.components)
 
     def _of(self, kind: str, average: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
+        if (turn := self.a.facts.turns.get(self.site)) is not None:
+            if kind != "difference":
+                raise OptionError(f"contrast: {self.site!r} is a direction, of which there is no ratio")
+            a, b = self._both
+            return average(once_around(a - b, -turn / 2, turn))
         a, b = (average(v) for v in self._both)
         with np.errstate(divide="ignore", invalid="ignore"):
             return a - b if kind == "difference" else np.where(b == 0, np.nan, a / b)
@@ -74,7 +80,7 @@ class Contrast(Shown):
             raise OptionError(f"kind is one of {', '.join(map(repr, KINDS))}, not {shown(kind)}")
         if by is not None or average or weights is not None or kind == "risk ratio":
             check_total(self.a, self.site, "contrast")
-            over = Averages.over(self.a.facts, self.site, self.difference.shape[2:], by, weights)
+            over = Averages.over(self.a.facts, self.site, self.a.draws[self.site].shape[2:], by, weights)
             return over.table(kind, columns_of(self._of(kind, over), chosen()), "contrast")
         values, name, facts = self._of(kind), self.site, self.a.facts
         dims, labels = axes_of(facts, name, range(values.ndim - 2))
@@ -97,7 +103,7 @@ class Contrast(Shown):
         x = self._of("difference", self._average)
         each = [_more(x[..., *at]) for at in np.ndindex(x.shape[2:])]
         if len(each) > 1:
-            called = component_names(self.a.facts, self.site, self.difference.shape[2:])
+            called = component_names(self.a.facts, self.site, self.a.draws[self.site].shape[2:])
             each = [f"{name} {words}" for name, words in zip(called, each, strict=True)]
         few = "; ".join(each) if len(each) <= _FEW else f"{len(each)} components, in to_frame(average=True)"
         return f"<Contrast of {self.site}: {'on average ' * (len(each) <= _FEW)}{few}>"

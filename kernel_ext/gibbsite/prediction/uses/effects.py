@@ -148,6 +148,11 @@ def effects(run: Any, name: str, values: Any = None, *, site: str | None = None,
     if site is not None and site not in found[0].draws:
         raise UnknownNameError("site", site, found[0].draws)
     check_ordered(found[0], site or names[0], "effects")
+    if (site or names[0]) in found[0].facts.turns:
+        raise OptionError(
+            f"effects: {site or names[0]!r} is a direction, and directions of rows have no average; contrast "
+            f"two predictions, contrast(run.predict(do={{{name!r}: …}}), run.predict(do={{{name!r}: …}}))"
+        )
     check_total(found[0], site or names[0], "effects")
     amount = origin is not None and any(_is_amount(p.model, name) for p in parts_of(run))
     return Effects(name, chosen_values, found, site or names[0], amount)
