@@ -45,7 +45,8 @@ def _(found: Contrast) -> Rows:
     names = component_names(found.a.facts, found.site, x.shape[2:]) or [found.site]
     averages = average_over_rows(x, apart).reshape(-1, len(names))
     wholes = [_average(i, name, averages[:, i]) for i, name in enumerate(names[:_FEW])]
-    if x.ndim == 2 or x[0, 0].size == 1:
+    # rows of several components, which may have units of their own, are no one line
+    if x.ndim == 2 or x[0, 0].size == 1 or len(names) > 1:
         return (tuple(wholes),)
     each = rows(found.a, found.site, x.reshape(-1, *x.shape[2:]))
     listed = each.y.ticks is not None
@@ -58,7 +59,7 @@ def _(found: Contrast) -> Rows:
     )
     if found.of_a_total:
         return ((each,),)
-    return ((*wholes, each),) if len(wholes) == 1 else (tuple(wholes), (each,))
+    return ((*wholes, each),)
 
 
 def _average(i: int, name: str, x: np.ndarray) -> Plot:
