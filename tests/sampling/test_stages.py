@@ -171,9 +171,9 @@ def test_tracing_is_broken_off_and_lets_go_of_the_handlers():
     entered, stop = threading.Event(), threading.Event()
 
     def traced():
-        entered.set()
         while True:
             numpyro.sample("a", dist.Normal(0.0, 1.0), rng_key=jax.random.key(0))
+            entered.set()  # what draws is compiled, which nothing interrupts
 
     def do(tell):
         tell(TRACING, True)
@@ -185,6 +185,7 @@ def test_tracing_is_broken_off_and_lets_go_of_the_handlers():
     stop.set()
     looked = []
     assert work.result(stop, looked.append) is None
+    work._thread.join(20)
     assert not work._thread.is_alive() and _PYRO_STACK == [] and looked[-1] == TRACING
 
 
