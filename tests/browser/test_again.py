@@ -1,5 +1,6 @@
 """A cell that runs again in a real JupyterLab: its new output lives, the old one is let go of."""
 
+import pytest
 from helpers.pages.lab import prepare
 
 # Counted among ipywidgets' own: `gc.get_objects` takes hold of tuples that other threads are still building,
@@ -13,6 +14,7 @@ print(sum(isinstance(w, DashboardWidget) for w in live), sum(isinstance(w, Graph
 """
 
 
+@pytest.mark.slow
 def test_a_cell_that_runs_again_shows_its_new_output_and_keeps_no_old_one(lab):
     prepare(lab, "again.ipynb", "%graph mixture\nrun = %sample mixture -n 200 -w 100 -c 2", "1 + 1")
     lab.run_cell(0)

@@ -1,5 +1,6 @@
 """The view of predictive checks in a real JupyterLab: cards, one of them large, a statistic of one's own."""
 
+import pytest
 from helpers.pages.lab import prepare
 
 RUN = """
@@ -18,6 +19,7 @@ run.dashboard()
 CARDS = ".gb-dash .gb-card"
 
 
+@pytest.mark.slow
 def test_checks_are_a_third_view(lab):
     prepare(lab, "checks.ipynb", RUN, "#" + 60 * "\n#")
     lab.run_cell(0)

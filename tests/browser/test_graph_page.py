@@ -218,6 +218,7 @@ def test_by_keyboard_alone(page, tmp_path):
     graph.until("doc.get_model_by_name('graph-nodes').data.lit.every(v => !v)")
 
 
+@pytest.mark.slow
 def test_overview_detail_and_fit_of_a_hundred_sites(page, tmp_path):
     graph = show(page, tmp_path, MODELS["hundred"]())
     assert graph.names == ["root", "effect*", "obs*"]

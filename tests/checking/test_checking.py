@@ -252,6 +252,7 @@ def test_a_wrong_determinant_is_found(monkeypatch):
     assert found.state == "wrong", found
 
 
+@pytest.mark.slow
 def test_a_wrong_ratio_is_found(monkeypatch):
     decide = metropolis._decide
     monkeypatch.setattr(metropolis, "_decide", lambda k, z, there, r: decide(k, z, there, 0.5 * r))
@@ -268,6 +269,7 @@ def test_a_schedule_that_cannot_cross_is_found():
     assert swept(check).state != "wrong"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_workers_calibrate(wrong):
     """Also that they fit the data that each truth has made: with another's, ranks are far from uniform."""

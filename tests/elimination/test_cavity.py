@@ -97,6 +97,7 @@ def covariance_of_trend(sl, sb):
     return level @ level.T + c * np.outer(x, x) + 0.25 * np.eye(T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [pytest.param(None, marks=pytest.mark.slow), np.arange(T) % 5 != 2])
 def test_a_level_and_its_slope_beside_a_regression(there):
     state = {"sl": 0.4, "sb": 0.2, "c": 0.0, "b": np.zeros(T), "l": np.zeros(T)}
@@ -111,6 +112,7 @@ def test_a_level_and_its_slope_beside_a_regression(there):
     assert found[CHANGED] < 1e-3
 
 
+@pytest.mark.slow
 def test_rows_of_data_of_factors_that_move():
     d = 3
     loadings = np.array([[1.0, 0.0], [0.5, 0.8], [-0.3, 1.1]], np.float32)

@@ -90,6 +90,7 @@ def student(case, model):
     return at
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["regression", pytest.param("precisions", marks=pytest.mark.slow)])
 def test_a_shared_scale_goes_with_its_gaussians(name):
@@ -463,6 +464,7 @@ def test_what_the_sites_were_is_in_no_draw_and_no_density(name):
             np.testing.assert_array_equal(gone[n], again[n])
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["walk", pytest.param("crossed", marks=pytest.mark.slow)])
 def test_single_precision_keeps_six_digits(name):

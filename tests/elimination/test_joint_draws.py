@@ -209,6 +209,7 @@ def cuts(y):
         numpyro.sample("y", dist.Poisson(rate[piece]), obs=y)
 
 
+@pytest.mark.slow
 def test_change_points_are_tabled_in_work_that_grows_with_the_data():
     y = np.array([1, 0, 2, 7, 9, 6, 8, 3, 2, 4])
     found, pairs = joint_marginal(gb.model(cuts, y).density, ("first", "last")), range(len(y) + 1)

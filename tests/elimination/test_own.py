@@ -79,6 +79,7 @@ def test_a_positive_latent_in_its_own_coordinates():
     np.testing.assert_allclose(found["y"], stats.nbinom.logpmf(counts, 1.5, 1 / 3), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_true_value_behind_two_measurements_and_masks():
     there = np.array([True, True, False, True, True, True])
 

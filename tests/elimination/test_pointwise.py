@@ -203,6 +203,7 @@ def test_each_datum_given_the_others(model):
             np.testing.assert_allclose(np.ravel(have[name]), truth, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_what_reads_too_many_elements_of_one_site_is_not_summed_out():
     def totals():
         mu = numpyro.sample("mu", dist.Normal(0, 1))

@@ -179,6 +179,7 @@ def tried(stores, rest, writing, tmp_path, monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_a_few_faults_of_each_kind(stores, tmp_path, monkeypatch):
     found = tried(stores, 2, 1, tmp_path, monkeypatch)
     assert sum(found.values(), Counter())["named"] > 25

@@ -957,6 +957,7 @@ def test_categories_of_columns_in_loops_and_helpers(effect):
     assert run.predict(pd.DataFrame({"g": ["c", "b"], "h": ["x", "y"]})).draws["y"].shape == (1, 20, 2)
 
 
+@pytest.mark.slow
 def test_numpyro_runs_a_model_with_its_categories():
     """Whoever runs it: elsewhere a comparison with a text was False everywhere."""
     model = gb.model(by_words, SHOPS)

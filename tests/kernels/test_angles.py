@@ -65,6 +65,7 @@ def test_a_phase_and_what_ends_with_it():
     agrees(run.draws["phase"], grid, stats.norm.logpdf(0.3, grid, 1.5), (np.abs, np.square, np.cos))
 
 
+@pytest.mark.slow
 def test_directions_of_components_that_are_drawn_in_turn():
     rng = np.random.default_rng(2)
     y = np.concatenate([rng.vonmises(np.pi, 4, 15), rng.vonmises(0.5, 4, 15)]).astype(np.float32)

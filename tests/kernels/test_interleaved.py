@@ -37,6 +37,7 @@ def inputs(data):
 STEPS = "step_size=0.4, max_tree_depth=3"
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("fn", "text"),

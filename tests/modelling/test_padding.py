@@ -66,6 +66,7 @@ def test_padding_of_what_all_rows_share():
     np.testing.assert_allclose(found.variance, [1 / 3.25, 1 / 2.25, 4.0], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_padded_sequence_continues_by_its_transition():
     padded, whole = gb.model(walk, Y, KEEP), gb.model(walk, Y[:2], KEEP[:2])
     cov, short = (np.linalg.inv(m.conditional("x").natural({})["precision"])[0] for m in (padded, whole))

@@ -74,6 +74,8 @@ def test_every_plot_can_be_had_of_each_group(run):
     at = found.replicates[:, town == "Box"]
     np.testing.assert_allclose(seen["max(y)"].draws, at.max(axis=1))
     np.testing.assert_allclose(seen["mean(y > 1)"].draws, (at > 1).mean(axis=1))
+    row = found.to_frame().loc["mean(y > 1) of Box"]
+    assert (row["seen"], row["mean"]) == pytest.approx((seen["mean(y > 1)"].seen, (at > 1).mean()))
     names = found.plots
     assert {"outcome", "pit", "along", "by", "mean(y > 1)", "max(y)", "pareto"} <= set(names)
     for name in set(names) - {"by"}:
@@ -377,6 +379,7 @@ def test_categories_without_order_are_counted_one_by_one():
         assert f"way = {label}: share by its chance" in found.plot().svg
 
 
+@pytest.mark.slow
 def test_effects_on_vectors_are_those_of_each_component():
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=12), rng.multinomial(10, [0.2, 0.3, 0.5], 12)
@@ -449,6 +452,7 @@ def test_differences_of_directions_are_the_shorter_way_round():
             ask("ratio")
 
 
+@pytest.mark.slow
 def test_averages_of_the_shares_of_one_total_are_refused():
     def one(x, y):
         b = numpyro.sample("b", dist.Normal(0, 1).expand([3]))
@@ -468,6 +472,7 @@ def test_averages_of_the_shares_of_one_total_are_refused():
     assert "3 elements of a total" in repr(found) and len(found.to_frame()) == 3
 
 
+@pytest.mark.slow
 def test_what_no_replicate_can_miss_is_no_check():
     """Shares have a mean of one over their number: its p-value was that of rounding."""
     shares = np.random.default_rng(5).dirichlet([2.0, 3.0, 5.0], 20).astype(np.float32)

@@ -50,7 +50,7 @@ def ran(family, **options):
     return gb.model(m, t=t).sample(draws=100, chains=2, seed=1, **options)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_it_is_the_mean_at_every_draw(name):
     family, mean = FAMILIES[name]
@@ -160,6 +160,7 @@ def test_of_categories_it_is_the_mean_of_their_codes():
     np.testing.assert_allclose(run.predict().expected["y"], mean, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_is_given_comes_with_the_same_draws():
     run = ran(FAMILIES["poisson"][0])
     p = run.predict(given={"y": [2, np.nan, np.nan, np.nan, np.nan, np.nan]})

@@ -203,6 +203,7 @@ def test_other_new_names_take_no_other_program():
         assert len(kept) == 1 + words
 
 
+@pytest.mark.slow
 def test_data_of_two_lengths():
     """Rows of one were looked for in the other: `IndexError`."""
 

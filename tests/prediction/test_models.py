@@ -84,6 +84,7 @@ def test_a_new_group_by_label_and_its_known_neighbours():
     assert list(p.to_frame("a").index) == ["g0", "g1", "g2", "g3", "g4", "new"]
 
 
+@pytest.mark.slow
 def test_a_new_group_by_place():
     g, y = groups_of(4)
 

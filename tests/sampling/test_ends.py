@@ -198,6 +198,7 @@ def in_child(do):
     return said
 
 
+@pytest.mark.slow
 def test_a_fork_while_a_run_goes_on(model, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "_STORE_SHARE", np.inf)
     folder = tmp_path / "run"

@@ -40,6 +40,7 @@ def test_the_size_of_chunks_does_not_change_the_draws(model, whole, chunk):
     same(model.sample(**OPTIONS, chunk=chunk), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("kernel", "name", "steps"),

@@ -166,6 +166,7 @@ def test_a_full_disk_under_an_append(model, tmp_path, monkeypatch):
     assert gb.load(tmp_path / "run").kept.sampled.steps == 120
 
 
+@pytest.mark.slow
 def test_a_slow_disk_is_waited_for_by_nobody(model, tmp_path, monkeypatch):
     """While a run goes on its draws are on disk within two seconds, and after a stop by the first wait."""
     real, waits, slow = os.fsync, [], 0.1

@@ -67,6 +67,7 @@ def features(count: np.ndarray, z: dict[str, np.ndarray]) -> dict[str, np.ndarra
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sites", "share"),
     [

@@ -110,6 +110,7 @@ def few_of():
     numpyro.sample("y", dist.Normal(k * (k - 1) / 2, 30.0), obs=700.0)
 
 
+@pytest.mark.slow
 def test_whole_numbers_of_latents_that_begin_again_are_told():
     """`k` stopped where its square is 2^31, "converged"."""
     run = gb.model(pairs_of).sample(draws=200, chains=2, seed=0)

@@ -131,6 +131,7 @@ def gaussian_groups(y):
     numpyro.sample("y", dist.MultivariateNormal(m[z], jnp.eye(3)).to_event(1), obs=y)
 
 
+@pytest.mark.slow
 def test_multivariate_means_are_separate_blocks():
     y = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
     c = gb.model(gaussian_groups, y).conditional("m")
@@ -285,6 +286,7 @@ def test_the_kernel_reaches_the_posterior():
     assert check_moments(draws, means, variances) == 6
 
 
+@pytest.mark.slow
 def test_sites_that_bound_each_other_reach_their_moments():
     row = TARGETS["moving_bound"]
     m = gb.model(row.model)

@@ -11,7 +11,7 @@ from helpers.truths.matrix_pairs import MATRIX_PAIRS, ROWS
 from numpyro.infer.util import log_density
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("model", "site", "state", "expected"), ROWS, ids=MATRIX_PAIRS)
 def test_natural_parameters(model, site, state, expected):
     for double, rtol in ((False, 1e-4), (True, 1e-9)):
@@ -25,7 +25,7 @@ def test_natural_parameters(model, site, state, expected):
                 np.testing.assert_allclose(found[name], value, rtol=rtol, atol=rtol * scale, err_msg=name)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     ("model", "site", "state"), [r[:3] for r in ROWS if r[1] != "m"], ids=MATRIX_PAIRS[2:]
 )

@@ -137,6 +137,7 @@ def heavy_tails(y):
         numpyro.sample("y", dist.StudentT(nu, m[:, 0], 1.0), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     "schedule", [None, "Gibbs z (*) Conjugate cov (*) Independence [w nu share] (*) Slice scale (*) NUTS *"]

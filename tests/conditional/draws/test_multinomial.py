@@ -43,6 +43,7 @@ def test_counts_have_their_moments(name):
         assert (np.abs(products.mean(0) - cov) <= 5 * error + 1e-3).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family", [dist.Multinomial, pytest.param(dist.DirichletMultinomial, marks=pytest.mark.slow)]
 )

@@ -123,6 +123,7 @@ def test_betas_with_negative_exponents():
     )
 
 
+@pytest.mark.slow
 def test_gaussians_of_negative_precision():
     s, h, low, high = columns(CONVEX_GAUSSIANS)
     uniform_by_rank(

@@ -34,6 +34,7 @@ def exactly(s):
     return total + 0.5 * np.log(2 / np.pi) - 0.5 * s**2
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("constants", [False, True])
 def test_of_a_line_through_years(constants):

@@ -62,6 +62,7 @@ def test_chains_in_another_order_are_put_into_that_of_the_priors_and_others_left
     assert not moved.any() and all(np.array_equal(same[n], values[n]) for n in values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [None, pytest.param("Eliminate z > NUTS [w *]", marks=pytest.mark.slow)])
 def test_a_mixture_with_named_components_is_sampled_in_one_mode(schedule):
     run = gb.model(apart, Y).sample(draws=150, warmup=300, chains=6, seed=1, schedule=schedule)

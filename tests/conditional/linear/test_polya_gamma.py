@@ -91,6 +91,7 @@ def posterior(model, points=161, reach=7.0):
     return out
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name", ["binomial", "negative binomial", pytest.param("weighed", marks=pytest.mark.slow)]
 )

@@ -34,6 +34,7 @@ def test_labels_come_from_plates_that_values_are_places_in_and_from_columns_of_t
     assert m.plan().value_labels == {**found, "sick": ("no", "yes")}
 
 
+@pytest.mark.slow
 def test_a_run_keeps_them(tmp_path):
     run = gb.model(model, REGION, SICK, Y).sample(draws=3, warmup=2, chains=1)
     run.save(tmp_path / "kept")

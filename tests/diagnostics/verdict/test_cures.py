@@ -336,6 +336,7 @@ def pools(found, members):
         numpyro.sample("t", dist.Bernoulli(jnp.where(members @ z > 0, 0.95, 0.02)), obs=found)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(("count", "looked_at"), [(8, True), (20, False)])
 def test_no_hint_sums_out_what_a_run_could_not(count, looked_at):

@@ -55,6 +55,7 @@ def test_labels_weights_and_masks():
     assert tree.attrs["log_likelihood_given"].endswith("z is summed out")
 
 
+@pytest.mark.slow
 def test_labels_of_which_a_datum_reads_two_are_summed_out_and_those_of_many_given():
     first, second, y = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 0]), np.array([1, 1, 0, 0])
 

@@ -64,6 +64,7 @@ def test_what_rounding_leaves_nothing_of_stays():
     assert jnp.array_equal(same, v) and log == -jnp.inf
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("summed", [False, True], ids=["indicators", "without"])
 def test_the_joint_stays_as_it_is(summed):

@@ -80,6 +80,7 @@ def test_gradients_are_finite_differences(name, double):
     np.testing.assert_allclose(gradient, difference, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["two levels", "eight schools by hand"])
 def test_gradients_move_with_the_coordinates(name, double):

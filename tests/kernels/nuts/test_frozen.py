@@ -47,6 +47,7 @@ def test_frozen_with_a_scale_between_itself_and_its_logarithm(bent):
     survives(declared, Gibbs([(kernel, list(analysed.density.latents))]))
 
 
+@pytest.mark.slow
 def test_frozen_beside_a_block_that_owns_a_parent():
     analysed = gb.model(declared, DATA)
     kernel = Frozen(analysed.execution.runtime_model, analysed.density, step_size=0.4, max_tree_depth=4)
@@ -54,6 +55,7 @@ def test_frozen_beside_a_block_that_owns_a_parent():
     survives(declared, Gibbs([(conjugate, ["mu"]), (kernel, ["tau", "theta"])]))
 
 
+@pytest.mark.slow
 def test_a_wrong_jacobian_would_be_seen(monkeypatch):
     """The test itself: without the log determinant of the coordinates it fails."""
     right = Coordinates.written_with_offsets

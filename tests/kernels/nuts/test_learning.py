@@ -196,6 +196,7 @@ def test_slow_chains_of_one_mode_are_not_in_different_ones():
     assert not in_other_places(Rows(jnp.asarray(v), jnp.asarray(-v), jnp.zeros((4, 60, 0))), jnp.ones(60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooled", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_components_in_other_orders_are_learnt_by_each_chain(pooled):
     """Rates of 2, 9 and 22, of which each chain holds another first: one metric of all fits none of them."""

@@ -210,6 +210,7 @@ def change(t, y):
     numpyro.sample("y", dist.Poisson(rate), obs=y)
 
 
+@pytest.mark.slow
 def test_what_enters_through_comparisons_alone_is_sliced():
     rng = np.random.default_rng(3)
     t = np.arange(20) / 2
@@ -383,6 +384,7 @@ def imputed(y):
         numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2), precision_matrix=precision), obs=full)
 
 
+@pytest.mark.slow
 def test_a_covariance_stays_with_the_values_it_imputes_unless_these_are_few():
     gaps = np.full((12, 2), np.nan)
     gaps[:4] = [[1, 1], [1, -1], [-1, 1], [-1, -1]]

@@ -110,7 +110,7 @@ def carried(name):
     return gb.model(model, rng.gamma(2, 1, 24), rng.normal(3, 1, 24)).sample(draws=40, chains=1, seed=0)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", CARRIED)
 def test_what_is_carried_on_from_row_to_row_can_be_set(name):
     """It was refused as a number of all rows: an advertiser asks what is sold if nothing is spent."""
@@ -187,6 +187,7 @@ def branching(x, y):
         numpyro.sample(f"y{i}", dist.Normal(mean + x[i], 0.5), obs=None if y is None else y[i])
 
 
+@pytest.mark.slow
 def test_latents_of_other_rows_are_others_whatever_they_are_called():
     x, y = np.arange(4) / 100, np.array([0.0, 0.1, 5.1, 4.9])
     run = gb.model(loop, x, y).sample(draws=400, chains=2, seed=0)

@@ -154,6 +154,7 @@ def schools(y, sigma):
         numpyro.sample("y", dist.Normal(mu + tau * theta, sigma), obs=y)
 
 
+@pytest.mark.slow
 def test_nuts_becomes_loops_without_scatters():
     """The same trajectories, and nothing in the way of one function for a trajectory."""
     y = jnp.array([28.0, 8, -3, 7, -1, 1, 18, 12])

@@ -25,6 +25,7 @@ def seasonal(y, front, width):
     scan(step, first, y)
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize(("front", "width"), [(True, 1), (True, 3), (False, 1), (False, 4)])
 def test_a_window_is_what_the_loop_carries(front, width):

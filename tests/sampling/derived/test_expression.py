@@ -20,11 +20,14 @@ SITES = {
     "year": Shape((3,), [("2019", "2020", "2022")]),
     "item": Shape((3,), [("2", "0", "1")], ("1", "2", "3", "5")),
     "plain": Shape((3,), [("0", "1", "2")], ("0", "1", "2", "3")),
+    "count": Shape((3,), [COUNTIES]),
+    "sick": Shape((3,), [COUNTIES], ("no", "yes")),
 }
 RNG = np.random.default_rng(3)
 DRAWS = {n: RNG.normal(1, 2, (2, 5, *s.shape)) for n, s in SITES.items()}
 DRAWS["tau"] = np.abs(DRAWS["tau"])
-DRAWS["k"] = RNG.integers(1, 4, (2, 5, 3))
+DRAWS["k"], DRAWS["count"] = (RNG.integers(1, 4, (2, 5, 3)) for _ in range(2))
+DRAWS["sick"] = RNG.integers(0, 2, (2, 5, 3))
 DRAWS["item"], DRAWS["plain"] = (RNG.integers(0, 4, (2, 5, 3)) for _ in range(2))
 ITEM = np.array([1, 2, 3, 5])[DRAWS["item"]]
 mu, tau, theta, table, k = (DRAWS[n] for n in ("mu", "tau", "theta", "table", "k"))
@@ -64,8 +67,15 @@ MEANT = {
     "tau if mu[0] > 0 else -tau": np.where(mu[..., 0] > 0, tau, -tau),
     "any(theta > 3)": (theta > 3).any(-1),
     "exp(-tau ** 2 / 2)": np.exp(-(tau**2) / 2),
-    "k[0] / k[1]": np.divide(k[..., 0].astype(float), k[..., 1]),
-    "k[0] ** -1": k[..., 0].astype(float) ** -1,
+    "count[0] / count[1]": np.divide(DRAWS["count"][..., 0].astype(float), DRAWS["count"][..., 1]),
+    "count[0] ** -1": DRAWS["count"][..., 0].astype(float) ** -1,
+    "mean(item)": ITEM.mean(-1),
+    "item[2]": ITEM[..., 0],
+    "item[2] - 1 > 1": ITEM[..., 0] - 1 > 1,
+    "-item + plain": DRAWS["plain"] - ITEM,
+    "max(item, 3)": np.maximum(ITEM, 3),
+    "mean(sick)": DRAWS["sick"].mean(-1),
+    "k[2]": k[..., 2],
     "k == 2": k == 2,
     "k == rural": k == 2,
     "k['Anoka'] != 'both'": k[..., 1] != 3,
@@ -101,6 +111,9 @@ REFUSED = {
     "exp": ("is a function", "exp"),
     "exp(tau, tau)": ("takes 1 value, not 2", "exp(tau, tau)"),
     "sum(axis=tau)": ("values alone", "sum(axis=tau)"),
+    "mean(k)": ("no numbers; compare it, as in mean(k == 'none')", "k"),
+    "k[0] - 1": ("is one of none, urban, rural, both", "k[0]"),
+    "-k": ("no numbers", "k"),
     "mu + theta": ("do not go together", "mu + theta"),
     "1 + 1": ("reads no site", "1 + 1"),
     "mu.__class__": ("attributes", "mu.__class__"),

@@ -290,6 +290,7 @@ def test_tables_of_a_softened_density_agree_with_the_density_where_it_is_defined
     assert jax.numpy.isclose(hard[0], 0)
 
 
+@pytest.mark.slow
 def test_starts_beside_large_counts_are_repaired():
     """Tables of large counts are of another form, which knew of no penalty: a raw error at the start."""
 

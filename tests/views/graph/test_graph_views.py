@@ -265,6 +265,7 @@ def test_an_element_is_explained(model):
     assert widget.message == "z[17]: w[any], mu[any], x[17]"
 
 
+@pytest.mark.slow
 def test_nodes_carry_the_state_of_a_run(model):
     run = model.sample(draws=60, warmup=60, chains=2, seed=0)
     widget = show_graph(model, run=run)

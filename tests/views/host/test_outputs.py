@@ -38,6 +38,7 @@ def shown(widget):
     return widget.comm is not None
 
 
+@pytest.mark.slow
 def test_a_cell_that_runs_again_lets_go_of_the_run_that_it_showed(execute):
     gc.collect()
     run = FakeRun()

@@ -210,9 +210,10 @@ class Checks(Shown):
         return replace(part, statistics=tuple(t for s in self.statistics if (t := _again(part, s.text))))
 
     def to_frame(self) -> "DataFrame":
-        """A row for each statistic, and for the mean of each group of `by`: of the data (`seen`), `mean` and
-        interval of replicates, and `p`, the share of these that is as large."""
-        rows = [*self.statistics, *self._means()]
+        """A row for each statistic, and for each group of `by` its mean and what of it was asked for by
+        `statistics=`: of the data (`seen`), `mean` and interval of replicates, and `p`, the share of these
+        that is as large."""
+        rows = [*self.statistics, *self._of_groups()]
         draws = [s.draws for s in rows] or [np.zeros((0, len(self.replicates)))]
         low, high = chosen().of(np.stack(draws) if rows else draws[0])
         share = f"{chosen().kind}{round(100 * chosen().prob)}"
@@ -226,13 +227,17 @@ class Checks(Shown):
         names, n = [s.text for s in rows], len(rows)
         return frame_of({"s": columns}, {"s": ("statistic",)}, {"s": (names,)}, {"s": (n,)}, None)
 
-    def _means(self) -> Iterator[Statistic]:
-        """The mean of each group, of outcomes that have one."""
-        if self.nominal or "mean" not in _NAMED.get(self.kind, ("mean",)) or self.kind == CENSORED:
-            return
+    def _of_groups(self) -> Iterator[Statistic]:
+        """The mean of each group, of outcomes that have one, and the statistics that were written."""
+        mean = () if self.nominal or self.kind == CENSORED else (f"mean({self.site})",)
+        usual = {f"{name}({self.site})" for name in _STATISTICS}
+        written = () if self.nominal else (s.text for s in self.statistics if s.text not in usual)
+        texts = [*mean, *written]
         for group in self.groups:
-            mean = _usual(self.of(group), "mean")
-            yield Statistic(f"{mean.text} of {group}", mean.seen, mean.draws)
+            part = self.of(group)
+            for text in texts:
+                if (found := _again(part, text)) is not None:
+                    yield replace(found, text=f"{text} of {group}")
 
     def plot(self, each: str | None = None) -> Any:
         """A picture of all of it; `.save("check.svg")` writes it. With `each`, one plot for every group of

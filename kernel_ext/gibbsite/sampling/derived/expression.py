@@ -182,7 +182,7 @@ def parse(text: str, sites: Mapping[str, Shape]) -> Expression:
         raise ExpressionError(what, text) from None
     checked = _Check(text, plain, sites, names)
     checked.depth(tree)
-    tree = checked.visit(tree)
+    tree = checked.numbered(tree)
     if not checked.read:
         what = "the expression reads no site, so it says nothing of the draws"
         raise ExpressionError(what, text, 0, len(text))
@@ -226,6 +226,17 @@ class _Visitor:
         end = getattr(node, "end_col_offset", None)
         stop = start + 1 if end is None else len(self.plain.encode()[:end].decode(errors="ignore"))
         raise ExpressionError(message, self.text, start, stop - start)
+
+
+class _Numbered(ast.AST):
+    """`codes` of what is called by the numbers `own`, as these numbers."""
+
+    _fields = ("codes",)
+
+    def __init__(self, codes: Any, own: Sequence[float]):
+        super().__init__()
+        self.codes, self.own = codes, own
+        ast.copy_location(self, codes)
 
 
 class _Check(_Visitor):
@@ -273,14 +284,32 @@ class _Check(_Visitor):
     def UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         if type(node.op) not in UNARY:
             self.refused(node)
-        node.operand = self.visit(node.operand)
+        node.operand = self.number_of(node.operand)
         return node
 
     def BinOp(self, node: ast.BinOp) -> ast.AST:
         if type(node.op) not in BINARY:
             self.refused(node)
-        node.left, node.right = self.visit(node.left), self.visit(node.right)
+        node.left, node.right = self.number_of(node.left), self.number_of(node.right)
         return node
+
+    def numbered(self, node: Any) -> Any:
+        """A part that stands for what it is called, where that is by numbers."""
+        own = numbers_of(called) if (called := self.called(node)) else None
+        return self.visit(node) if own is None else _Numbered(self.visit(node), own)
+
+    def number_of(self, node: Any) -> Any:
+        """A part of arithmetic: of categories by name there is none, but of two, which are 0 and 1."""
+        called = self.called(node)
+        if len(called) > 2 and not all(map(_is_number, called)):
+            name = ast.unparse(node.value if isinstance(node, ast.Subscript) else node)
+            name, some = self.names.get(name, name), ", ".join(map(str, called[:4]))
+            self.fail(
+                f"{name} is one of {some}{', …' * (len(called) > 4)}, which are no numbers; compare it, as "
+                f"in mean({name} == {str(called[0])!r})",
+                node,
+            )
+        return self.numbered(node)
 
     def BoolOp(self, node: ast.BoolOp) -> ast.AST:
         node.values = [self.visit(v) for v in node.values]
@@ -338,7 +367,7 @@ class _Check(_Visitor):
         if not least <= len(node.args) <= most:
             many = f"{least}" if least == most else f"{least} or more"
             self.fail(f"{name} takes {many} value{'s' * (most != 1)}, not {len(node.args)}", node)
-        node.args = [self.visit(a) for a in node.args]
+        node.args = [self.number_of(a) for a in node.args]
         return node
 
     def Subscript(self, node: ast.Subscript) -> ast.AST:
@@ -396,11 +425,18 @@ class _Check(_Visitor):
 
 def numbers_of(labels: Sequence[str]) -> list[float] | None:
     """What elements or values are called, where that is by numbers other than their places."""
-    try:
-        own = [float(t) for t in labels]
-    except ValueError:
+    if not all(map(_is_number, labels)):
         return None
+    own = [float(t) for t in labels]
     return own if own != list(range(len(own))) else None
+
+
+def _is_number(label: Any) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(node: Any) -> float | None:
@@ -433,6 +469,9 @@ class _Evaluate(_Visitor):
 
     def Name(self, node: ast.Name) -> Any:
         return self.values[node.id] if node.id in self.values else np.float64(CONSTANTS[node.id])
+
+    def _Numbered(self, node: _Numbered) -> Any:
+        return np.interp(self.visit(node.codes), np.arange(len(node.own)), node.own)
 
     def Subscript(self, node: Any) -> Any:
         value, index = self.values[node.value.id], node.slice.value
