@@ -259,8 +259,8 @@ def test_rows_with_anything_missing_are_dropped():
 def test_texts_are_no_amounts():
     with pytest.raises(DataError, match=r"data of 'y' .*are categories \('0.0'.*pd.to_numeric\(y\)"):
         gb.model(trend, pd.Series(Y).astype(str), 1.0)
-    (note,) = gb.model(trend, Y, pd.Series(COUNTIES)).notes
-    assert "t holds 3 categories" in note and "`a[t]`" in note
+    with pytest.raises(DataError, match=r"t holds 3 categories .* pick it, `a\[t\]`; with an order"):
+        gb.model(trend, Y, pd.Series(COUNTIES))
 
 
 def test_decimals_of_a_database_are_numbers():
@@ -319,14 +319,19 @@ CODED = pd.Series(["7", "1", "3", "1", "7", "3", "3", "1"])
 
 
 @pytest.mark.parametrize("use", AMOUNTS)
-def test_codes_that_are_computed_with_are_told(use):
-    """Of texts, 0, 1, … stood for 1, 3, 7 in silence but where a latent was multiplied with them."""
+def test_codes_that_are_computed_with_are_refused_or_told(use):
+    """Of texts, 0, 1, … stood for 1, 3, 7; those that were given an order may be steps of it."""
 
     def amounts(y, x):
         r = numpyro.sample("r", dist.Normal(0, 5))
         numpyro.sample("y", AMOUNTS[use](r, x), obs=y)
 
-    (note,) = (n for n in gb.model(amounts, Y[:8], CODED).notes if "categories" in n)
+    for coded in (CODED, CODED.astype("category"), CODED.to_list()):
+        with pytest.raises(DataError, match=r"x holds 3 .*`a\[x\]`; as .*`pd.to_numeric\(x\)`") as caught:
+            gb.model(amounts, Y[:8], coded)
+        assert caught.value.entry == "no-numbers"
+    ordered = pd.Series(pd.Categorical(CODED, ["7", "1", "3"], ordered=True))
+    (note,) = (n for n in gb.model(amounts, Y[:8], ordered).notes if "categories" in n)
     assert "x holds 3 categories" in note and "pd.to_numeric(x)" in note and "`a[x]`" in note
     assert not [n for n in gb.model(amounts, Y[:8], CODED.astype(int)).notes if "categories" in n]
 
@@ -637,19 +642,21 @@ def test_what_is_missing_and_compared_is_told():
     assert not any("is compared" in n for n in gb.model(filled, x, Y[:4]).notes)
 
 
-def test_an_order_that_nobody_gave_is_told():
+def test_an_order_that_nobody_gave_is_refused():
     def model(y):
         b = numpyro.sample("b", dist.Normal(0, 1))
         numpyro.sample("y", dist.OrderedLogistic(b * jnp.ones(len(y)), jnp.array([-1.0, 1.0])), obs=y)
 
     texts = pd.Series(["low", "high", "medium", "low"])
-    (note,) = gb.model(model, texts).notes
-    assert "in the order of the alphabet, 'high' < 'low' < 'medium'" in note
+    with pytest.raises(DataError, match="that of the alphabet: 'high' < 'low' < 'medium'; `pd") as caught:
+        gb.model(model, texts)
+    assert caught.value.entry == "no-numbers"
     ordered = pd.Series(pd.Categorical(texts, ["low", "medium", "high"], ordered=True))
     numbers = pd.Series(["1", "3", "2"])
     for y in (ordered, numbers):
-        assert not [n for n in gb.model(model, y).notes if "alphabet" in n]
-    assert [n for n in gb.model(model, pd.Series(["8", "9", "10"])).notes if "alphabet" in n]
+        assert not gb.model(model, y).notes
+    with pytest.raises(DataError, match="'10' < '8' < '9'"):
+        gb.model(model, pd.Series(["8", "9", "10"]))
 
 
 def test_steps_in_the_order_of_the_alphabet_are_told():

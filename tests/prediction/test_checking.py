@@ -484,3 +484,22 @@ def test_what_no_replicate_can_miss_is_no_check():
 
     run = gb.model(model, shares).sample(draws=40, warmup=100, chains=2, seed=0)
     assert {s.text for s in run.checks().statistics} == {"sd(y)", "min(y)", "max(y)"}
+
+
+def test_statistics_are_of_the_data_that_count():
+    """Masked elements were among those of `statistics=`, and not among the usual ones."""
+    y = np.r_[RNG.poisson(3.0, 30), np.full(10, 99)]
+
+    def model(y, z):
+        rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0))
+        with numpyro.plate("row", len(y)):
+            with numpyro.handlers.mask(mask=y < 99):
+                numpyro.sample("y", dist.Poisson(rate), obs=y)
+            numpyro.sample("z", dist.Poisson(rate), obs=z)
+
+    run = gb.model(model, y, y % 7).sample(draws=100, warmup=50, chains=2)
+    texts = ["mean(y == 99)", "big = mean(y > 3)", "mean(y > z)", "y[35]", "mean(z)"]
+    table = run.checks("y", statistics=texts).to_frame()["seen"]
+    there = y[:30]
+    seen = [0, np.mean(there > 3), np.mean(there > there % 7), 99, np.mean(y % 7)]
+    np.testing.assert_allclose([table[t] for t in texts], seen, rtol=1e-6)

@@ -669,3 +669,25 @@ def test_of_categories_without_order_a_table_has_probabilities_and_effects_have_
     assert "per unit" not in repr(picked)
     with pytest.raises(OptionError, match="no units"):
         _ = picked.slope
+
+
+def test_the_run_s_own_rows_are_known_in_any_precision():
+    """Rows in single precision were new ones, and a forecast was as many steps further out."""
+    x = np.linspace(-1.0, 1.0, 30) / 3
+    y = np.cumsum(x) * x
+
+    def walk(x, y):
+        def step(b, now):
+            b = numpyro.sample("b", dist.Normal(b, 0.1))
+            numpyro.sample("y", dist.Normal(b * now[0], 0.1), obs=now[1])
+            return b, None
+
+        scan(step, numpyro.sample("start", dist.Normal(0, 1)), (x, y))
+
+    run = gb.model(walk, x, y).sample(draws=20, warmup=20, chains=2)
+    longer = np.r_[x, 1.0]
+    for given in (longer, longer.astype(np.float32)):
+        assert "1 new row after 30 of the run's own" in run.predict(x=given, y=None).note
+    with pytest.warns(UserWarning, match="first 30 rows of x are the run's own but for rounding"):
+        assert "31 new rows" in run.predict(x=longer.round(3), y=None).note
+    assert "rounding" not in run.predict(x=-longer, y=None).note

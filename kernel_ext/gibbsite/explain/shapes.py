@@ -133,17 +133,23 @@ def _fits(value: Any, fn: Any) -> bool:
 
 def told_crossed(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None) -> str | None:
     """Data and distribution that broadcast against each other into a table, in which each value would count
-    many times: `(30,)` against `(30, 1)`; None where they do not."""
+    many times: `(30,)` against `(30, 1)`, which a plate of 30 makes `(30, 30)`; None where they do not. A
+    single number may stand for many, and data may be those of each element of a plate."""
     fn, value = msg["fn"], np.shape(msg["value"])
     data, drawn = value[: len(value) - fn.event_dim], tuple(fn.batch_shape)
     full = np.broadcast_shapes(data, drawn)
-    times = math.prod(full) // max(math.prod(data), 1)
-    if times <= 1 or math.prod(full) <= math.prod(drawn):
+    plates = {f.dim for f in msg.get("cond_indep_stack", ())}
+    axes = range(-len(full), 0)
+    repeated = [k for k in axes if k not in plates and (-k > len(data) or data[k] == 1)]
+    times = math.prod(full[k] for k in repeated)
+    if times <= 1 or math.prod(data) <= 1:
         return None
+    before = fn.base_dist.batch_shape if type(fn).__name__ == "ExpandedDistribution" else drawn
+    made = f", which the plates make of {before}" if before != drawn else ""
     return (
         f"the data of {name!r}{at_place(line)} have the shape {data} and their distribution, "
-        f"{family_called(fn)}, {drawn}: together they make a table of {full}, in which each value counts "
-        f"{times} times; give both the same axes, as with `.squeeze(-1)` or `[:, 0]`"
+        f"{family_called(fn)}, {drawn}{made}: together they make a table of {full}, in which each value "
+        f"counts {times} times; give both the same axes, as with `.squeeze(-1)` or `[:, 0]`"
     )
 
 

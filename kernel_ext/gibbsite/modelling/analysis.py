@@ -28,7 +28,7 @@ from gibbsite.inputs.tables import Known, Labels, as_arrays, order_notes, plate_
 from gibbsite.modelling.forgotten import check_forgotten, unused
 from gibbsite.modelling.missing import checked_way, kept_padding, without_missing
 from gibbsite.validation.check import impossible_values
-from gibbsite.validation.covariates import alphabet_notes, check_categories, unit_notes
+from gibbsite.validation.covariates import check_categories, check_order, unit_notes
 from gibbsite.validation.data import check_missing
 from gibbsite.validation.indices import negative_notes
 from gibbsite.validation.masked import check_masked, partly_masked_notes
@@ -139,13 +139,13 @@ def analysed(
     looked("masked values", lambda: check_masked(density, gone if missing == "mask" else {}))
     looked("improper densities", lambda: check_proper(density))
     looked("categories", lambda: check_categories(density, known.labels))
+    looked("the order of categories", lambda: check_order(density, known.labels, known.alphabetical))
     looked("columns that meet", lambda: check_meeting(density, known.labels, known.units))
     notes = [
         *looked("the order of data", lambda: order_notes(known)),
         *looked("units", lambda: unit_notes(density, known.units)),
         *looked("names", lambda: spelt_notes(density.sites)),
         *looked("indices", lambda: negative_notes(density)),
-        *looked("the order of categories", lambda: alphabet_notes(density, known.labels, known.alphabetical)),
         *looked("numbers of categories", lambda: number_notes(density, known.labels)),
         *looked("the order of steps", lambda: step_notes(density, known.labels, known.alphabetical)),
         *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),
@@ -158,7 +158,9 @@ def analysed(
         ),
     ]
     if checked:
-        notes += looked("impossible values", lambda: impossible_values(sampled, density, known.labels))
+        notes += looked(
+            "impossible values", lambda: impossible_values(sampled, density, known.labels, known.alphabetical)
+        )
     imputed = gone if missing == "impute" else {}
     return Analysis(sampled, args, named, called, known, density, gone, imputed, tuple(notes), checked)
 

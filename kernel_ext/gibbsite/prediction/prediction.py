@@ -34,7 +34,8 @@ class Facts:
     those outcomes have that are of categories without order; `pairs` tells predictions apart whose draws
     belong together; `rows` are labels of tables' rows, where `source` is none; sites `reordered` by the model
     have rows in another order than their table's; sites with `turns` are angles; `components` are the axes
-    of a site along which its rows are vectors."""
+    of a site along which its rows are vectors; `resting` has a sentence for each argument that moved while
+    latents behind it did not."""
 
     model_name: str
     group: str
@@ -52,6 +53,7 @@ class Facts:
     reordered: tuple[str, ...] = ()
     turns: Mapping[str, float] = field(default_factory=dict)
     components: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    resting: Mapping[str, str] = field(default_factory=dict)
 
 
 class Prediction(Shown):

@@ -433,7 +433,7 @@ def _facts(
         origin.name, group, outcomes, dims, labels, observed, constants, told, _nominal(plan, outcomes),
         None if held.given else pairs, None if reordered else asked.source, pairs[1],
         {n: t for n, t in asked.labels.items() if n.startswith("index of ")}, reordered,
-        turns_of(named_sites), components,
+        turns_of(named_sites), components, {_plain(n): told for n, told in plan.resting.items()},
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """All that is looked at before anything is sampled, in the order in which one would want to hear of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,18 +71,24 @@ _WAY_OUT = ". On purpose, or far from where the data are? `check_values=False` l
 _CLAMPED = ("Bernoulli", "Binomial", "Geometric")
 
 
-def impossible_values(fn: Callable, density: Density, labels: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def impossible_values(
+    fn: Callable,
+    density: Density,
+    labels: Mapping[str, Sequence[str]],
+    alphabetical: Collection[str] = (),
+) -> tuple[str, ...]:
     """Refuse what cannot be about the values of a model, and return notes of what merely hurts.
 
     Raises `DataError` for whole numbers that wrap around, observations outside their support, indices
-    beyond an axis and NaN in covariates, `ModelError` for parameters that do not meet their constraints: with
+    beyond an axis, NaN in covariates and texts as amounts (`alphabetical` are the arguments whose categories
+    nobody gave an order), `ModelError` for parameters that do not meet their constraints: with
     line, site, argument and value.
     """
+    codes = tuple(code_notes(density, labels, alphabetical))  # of which others are consequences
     check_whole_numbers(density)
     check_support(density)
     check_indices(density)
     check_covariates(density)
-    codes = tuple(code_notes(density, labels))
     found = impossible_parameters(fn, density)
     for one in found:
         if _refused(one):

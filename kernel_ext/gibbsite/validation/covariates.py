@@ -295,22 +295,20 @@ def _of_codes(site: Site, count: int) -> bool:
     return site.discrete and (named or yes_or_no or support is constraints.boolean)
 
 
-def alphabet_notes(
-    density: Density, labels: Mapping[str, Sequence[str]], alphabetical: Collection[str]
-) -> Iterator[str]:
-    """A sentence for each outcome in an order that is the alphabet's alone."""
+def check_order(density: Density, labels: Mapping[str, Sequence[str]], alphabetical: Collection[str]) -> None:
+    """Refuse an ordinal outcome whose order is the alphabet's alone; raises `DataError`."""
     for site, atom in density.outputs["observed"].items():
-        name, family = density.data_names.get(plain_source(density, atom), ""), density.sites[site].fn_name
+        name, one = density.data_names.get(plain_source(density, atom), ""), density.sites[site]
         texts = labels.get(name, ())
-        if "Ordered" not in family or name not in alphabetical or len(texts) < 3:
+        if "Ordered" not in one.fn_name or name not in alphabetical or len(texts) < 3:
             continue
         if _all_numbers(texts) and [*texts] == sorted(texts, key=float):
             continue
-        yield (
-            f"{family} of {site} takes the categories of {name} in the order of the alphabet, "
-            f"{' < '.join(map(repr, texts[:4]))}{' < …' if len(texts) > 4 else ''}: where another is meant, "
-            f"`pd.Categorical({name}, [{texts[1]!r}, …], ordered=True)` gives it"
-        )
+        raise DataError(
+            f"{one.fn_name} of {site!r}{at_line(one)} takes the categories of {name} in an order that nobody "
+            f"gave, that of the alphabet: {' < '.join(map(repr, texts[:4]))}{' < …' * (len(texts) > 4)}; "
+            f"`pd.Categorical({name}, [{texts[1]!r}, …], ordered=True)` gives them one"
+        ).at(one.line, "no-numbers", site)
 
 
 def unit_notes(density: Density, units: Mapping[str, str]) -> tuple[str, ...]:
@@ -320,28 +318,37 @@ def unit_notes(density: Density, units: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def code_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def code_notes(
+    density: Density, labels: Mapping[str, Sequence[str]], alphabetical: Collection[str]
+) -> Iterator[str]:
     """A sentence for each argument of more than two categories whose codes parameters are computed with;
-    raises `DataError` where most rows have a text of their own, as numbers have that were read as texts."""
+    raises `DataError` where nobody gave the categories an order, so that the codes are no amounts."""
     arguments = zip(density.arguments.names, density.arguments.arrays, strict=True)
     known: dict[Any, tuple[str, Any]] = dict(zip(density.data_vars, arguments, strict=True))
     coded = {v: n for v, (n, _) in known.items() if len(labels.get(n, ())) > 2}
     for variable in amounts(density, coded):
-        name, array = known[variable]
+        name = known[variable][0]
         texts = labels[name]
-        if 2 < len(array) < 2 * len(texts):
-            some = ", ".join(map(repr, texts[:3]))
-            raise DataError(
-                f"{name} holds {len(texts)} different texts in {len(array)} rows ({some}, …), and the model "
-                f"computes with their codes 0, 1, 2, …: if these are numbers that were read as "
-                f"texts (a decimal comma?), convert them, as with `pd.to_numeric({name}.str.replace(',', "
-                f"'.'))`; as categories they are picked, `a[{name}]`"
-            ).at(None, "no-numbers", name)
-        numbers = f"; as the numbers that they are, `pd.to_numeric({name})`" if _all_numbers(texts) else ""
-        yield (
-            f"{name} holds {len(texts)} categories, and the model computes with their codes 0, 1, 2, …: to "
-            f"give each category an effect of its own, pick it, `a[{name}]`{numbers}"
+        numbers = f"; as the numbers that they are, `{made}`" if (made := _numbers(name, texts)) else ""
+        some = f"{', '.join(map(repr, texts[:3]))}{', …' * (len(texts) > 3)}"
+        told = (
+            f"{name} holds {len(texts)} categories ({some}), and the model computes with their codes 0, 1, "
+            f"2, …: to give each category an effect of its own, pick it, `a[{name}]`{numbers}"
         )
+        if name in alphabetical:
+            raise DataError(
+                f"{told}; with an order and equal steps, `pd.Categorical({name}, [{texts[1]!r}, …], "
+                f"ordered=True)`"
+            ).at(None, "no-numbers", name)
+        yield told
+
+
+def _numbers(name: str, texts: Sequence[str]) -> str:
+    """How texts become the numbers that they are; "" where they are none."""
+    if _all_numbers(texts):
+        return f"pd.to_numeric({name})"
+    point = [t.replace(",", ".") for t in texts]
+    return f"pd.to_numeric({name}.str.replace(',', '.'))" if _all_numbers(point) else ""
 
 
 def _all_numbers(texts: Sequence[str]) -> bool:

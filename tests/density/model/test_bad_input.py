@@ -186,3 +186,39 @@ def test_a_wrong_state_says_what_is_wrong():
         conditional.logits({})
     with pytest.raises(GibbsiteError, match=r"'mu' has shape \(3,\); the site has shape \(2,\)"):
         conditional.logits({"mu": jnp.zeros(3)})
+
+
+def test_columns_of_shape_n_by_1_do_not_become_tables_in_a_plate():
+    """A plate of n made it (n, n), in which each datum counted n times: a slope of 0, "converged"."""
+    x, y = np.linspace(-1, 1, 20)[:, None], np.linspace(0, 1, 20)
+
+    def line(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(b * x, 1.0), obs=y)
+
+    def behind_a_latent(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("n", len(y)):
+            e = numpyro.sample("e", dist.Normal(b * x, 1.0))
+            numpyro.sample("y", dist.Normal(e, 1.0), obs=y)
+
+    def picked(x, y):
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([3]).to_event(1))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(b[(x > 0).astype(int)], 1.0), obs=y)
+
+    for model in (line, behind_a_latent, picked):
+        with pytest.raises(DataError, match=r"counts 20 times; .*`\[:, 0\]`") as caught:
+            gb.model(model, x, y)
+        assert caught.value.entry == "shapes"
+    with pytest.raises(DataError, match=r"\(20, 20\), which the plates make of \(20, 1\)"):
+        gb.model(line, x, y)
+
+    def of_each_element(x, y):  # data that all elements of a plate have, and a number that all data are
+        b = numpyro.sample("b", dist.Normal(0, 1).expand([3]).to_event(1))
+        with numpyro.plate("k", 3, dim=-2), numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Normal(b[:, None] * x[:, 0], 1.0), obs=y)
+        numpyro.sample("sum", dist.Normal(b, 1.0), obs=0.0)
+
+    assert gb.model(of_each_element, x, y).density.log_joint({"b": jnp.ones(3)}) < 0

@@ -147,3 +147,22 @@ def test_a_latent_that_is_set_above_others_which_stay_is_told():
         warnings.simplefilter("error")
         moved = gb.contrast(run.predict(do={"c": 1.0}), run.predict(do={"c": 0.0})).difference
     np.testing.assert_allclose(moved.mean(), GROUPS["z"].to_numpy()[ROWS["g"]].mean(), atol=1e-4)
+
+
+def test_contrasts_of_what_rests_are_refused():
+    """An effect through a label that stays as it was drawn was exactly none, beside a warning."""
+    x = np.linspace(-2, 2, 60)
+    y = (np.sin(9 * x) > 0).astype(int)
+
+    def model(x, w, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("row", len(x)):
+            t = numpyro.sample("t", dist.Bernoulli(logits=b * x))
+            numpyro.sample("y", dist.Bernoulli(logits=2.0 * t - 1 + w), obs=y)
+
+    run = gb.model(model, x, np.zeros(60), y).sample(draws=50, warmup=50, chains=2)
+    with pytest.warns(UserWarning, match="x moved: t"):
+        one, other = (run.predict(x=x + 1, w=w * np.ones(60)) for w in (0.0, 1.0))
+    with pytest.raises(gb.GibbsiteError, match="contrast: x moved: t, drawn from"):
+        gb.contrast(one, run.predict())
+    assert (gb.contrast(other, one).difference > 0).all()

@@ -6,10 +6,11 @@ the same rows with another covariate are the same rows, rows may be appended to 
 people is one of other people, though the first of them has the covariates of the run's first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from gibbsite.density import Density, Site
@@ -68,11 +69,52 @@ def _agree(before: Any, now: Any) -> int:
     a, b = a[:n], b[:n]
     if a.shape != b.shape:
         return 0
-    same = a == b
+    same = equals(a, b)
     if b.dtype.kind == "f":
         same = same | np.isnan(b)
     rows = same.reshape(n, -1).all(axis=1)
     return n if rows.all() else int(np.argmin(rows))
+
+
+def equals(before: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """Which elements of arrays of one shape are the same to a model, which has them in JAX's precision."""
+    if before.dtype.kind == now.dtype.kind == "f":
+        own = jax.dtypes.canonicalize_dtype(np.float64)
+        coarse = max(before.dtype, now.dtype, own, key=lambda d: np.finfo(d).resolution)
+        before, now = before.astype(coarse), now.astype(coarse)
+    return before == now
+
+
+def unchanged(before: Any, now: Any) -> bool:
+    """Whether two arrays are the same to a model, gaps (NaN) included."""
+    a, b = np.asarray(before), np.asarray(now)
+    if a.shape != b.shape:
+        return False
+    gaps = np.isnan(a) & np.isnan(b) if a.dtype.kind == b.dtype.kind == "f" else False
+    return bool(np.all(equals(a, b) | gaps))
+
+
+def nearly_own(origin: Any, asked: Asked, rows: Sequence[Rows], read: frozenset[str]) -> list[str]:
+    """Sentences of more rows than the model's own, of which the first are these but for rounding."""
+    before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
+    found = []
+    for one in (r for r in rows if r.same < r.before < r.now):
+        names = [n for n in asked.new if n in read and n in before and n in now and n not in asked.absent]
+        pairs = {n: (np.asarray(before[n]), np.asarray(now[n])) for n in names if np.ndim(before[n])}
+        pairs = {n: p for n, p in pairs.items() if (len(p[0]), len(p[1])) == (one.before, one.now)}
+        if pairs and all(_near(a, b[: one.before]) for a, b in pairs.values()):
+            found.append(
+                f"the first {one.before} rows of {', '.join(pairs)} are the run's own but for rounding, and "
+                f"taken for new ones, so that the last is {one.now} rows after the run's own and not "
+                f"{one.now - one.before}; give these as they were"
+            )
+    return found
+
+
+def _near(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.dtype.kind != "f" or a.shape != b.shape:
+        return bool(np.array_equal(a, b))
+    return bool(np.allclose(a, b, rtol=0, atol=0.01 * float(np.nanstd(a, dtype=float)), equal_nan=True))
 
 
 def element_labels(origin: Any, sizes: Mapping[str, int], labels: Labels) -> Labels:

@@ -3,7 +3,7 @@ new."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ from gibbsite.prediction.asked.arguments import (
 )
 from gibbsite.prediction.asked.groups import argument_of
 from gibbsite.prediction.asked.looped import of_other_rows
-from gibbsite.prediction.asked.places import Places, Rows, grown_plates, rows_of
+from gibbsite.prediction.asked.places import Places, Rows, grown_plates, nearly_own, rows_of
 from gibbsite.prediction.asked.resting import read_whole, resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company, fewer_elements
 from gibbsite.prediction.asked.together import alone_and_among, counted_by_python, own_rows_move
@@ -66,6 +66,7 @@ class Planned:
     cut: tuple[int, int] | None = None
     data: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    resting: Mapping[str, str] = field(default_factory=dict)
 
 
 def planned(
@@ -152,13 +153,16 @@ def planned(
     named = tuple(n for n in density.sites if n in data or n in instead)
     moved = any(r.same < r.before for r in rows)
     beside = () if prior or cut is not None or rest else company(origin, asked, outcomes, moved, draws)
-    if cut is None:
-        beside += tuple(f"{', '.join(v)} moved: {_at_rest(density, n)}" for n, v in rest.items())
+    stay: dict[str, str] = {}
+    for name, leaves in rest.items() if cut is None else ():
+        beside += (f"{', '.join(leaves)} moved: {_at_rest(density, name)}",)
+        stay |= dict.fromkeys(leaves, beside[-1])
     if cut is None and not prior and not beside:
         beside = _counted_anew(origin, asked, density, values, rows, outcomes, stood_in, sizes, data)
     beside += () if prior else tuple(_set_above(density, fixed, standing | recipe.series))
+    beside += () if prior or not news else tuple(nearly_own(origin, asked, rows, origin.density.read_names))
     beside += () if prior else unheard(origin, density, asked, outcomes, places, news, {*fixed, *given})
-    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, beside)
+    return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, beside, stay)
 
 
 def _check_lengths(

@@ -11,6 +11,7 @@ from gibbsite.density.hierarchy.exchangeability import random_state
 from gibbsite.density.known_elements import sources
 from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
 from gibbsite.prediction.asked.groups import argument_of
+from gibbsite.prediction.asked.places import unchanged
 from gibbsite.programs.maps.access import Whole
 
 
@@ -52,9 +53,7 @@ def _rows_of(origin: Any, asked: Asked, table: str, count: int) -> tuple[list[in
 
 
 def _moved(a: Any, b: Any) -> bool:
-    a, b = np.asarray(a), np.asarray(b)
-    floats = a.dtype.kind == b.dtype.kind == "f"
-    return a.ndim > 0 and a.shape == b.shape and not np.array_equal(a, b, equal_nan=floats)
+    return np.ndim(a) > 0 and np.shape(a) == np.shape(b) and not unchanged(a, b)
 
 
 def read_whole(density: Density, name: str, by: Collection[str] | None = None) -> bool:

@@ -24,6 +24,7 @@ from gibbsite.prediction.asked.arguments import (
     places_of,
     with_leaf,
 )
+from gibbsite.prediction.asked.places import unchanged
 from gibbsite.prediction.asked.together import MOST_ROWS, carried_on, check_set, parameters_at
 
 _MOST = 12
@@ -47,11 +48,11 @@ def company(
     model's own rows are not the first of them, in their order. Raises `DataError` where a column is set for
     all rows of the model's own data that others hang upon."""
     before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
-    other = {n for n, v in now.items() if n in before and not _same(before[n], v)}
+    other = {n for n, v in now.items() if n in before and not unchanged(before[n], v)}
     if not other:
         return ()
     whole = pooled_columns(origin.density, outcomes) | _pooled_by_python(origin, outcomes)
-    pooled = sorted(n for n in whole.keys() & other if whole[n] or not _same(before[n][:1], now[n][:1]))
+    pooled = sorted(n for n in whole.keys() & other if whole[n] or not unchanged(before[n][:1], now[n][:1]))
     if fixed := [n for n in pooled if n not in asked.new and not (not whole[n] and carried_on(origin, n))]:
         raise DataError(
             f"{', '.join(fixed)} cannot be set: the model subtracts or divides by a number of all rows (a "
@@ -115,11 +116,6 @@ def _numbered(columns: Collection[str]) -> str:
         f"Python reads {', '.join(columns)} within the model (np.unique, pd.factorize, dummies), and numbers "
         "the values of other data anew. Index by the column itself, as `u[t['g']]`: it holds codes that stay"
     )
-
-
-def _same(before: Any, now: Any) -> bool:
-    a, b = np.asarray(before), np.asarray(now)
-    return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
 
 
 def pooled_columns(density: Density, outcomes: Any) -> dict[str, bool]:

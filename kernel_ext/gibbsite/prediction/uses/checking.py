@@ -335,7 +335,7 @@ def checks(
         out = replace(out, note=f"{out.note}; categories without order are not drawn along {over}")
     if run is not None and leave_one_out:
         out = _left_out(run, found, out, steps)
-    return replace(out, statistics=_statistics(found, out, statistics, seen))
+    return replace(out, statistics=_statistics(found, out, statistics, seen, there))
 
 
 def _shares(out: Checks) -> list[Statistic]:
@@ -445,10 +445,14 @@ def _left_out(run: Any, found: Prediction, out: Checks, steps: int) -> Checks:
 
 
 def _statistics(
-    found: Prediction, out: Checks, texts: Sequence[str], seen: Mapping[str, np.ndarray]
+    found: Prediction,
+    out: Checks,
+    texts: Sequence[str],
+    seen: Mapping[str, np.ndarray],
+    there: np.ndarray,
 ) -> tuple[Statistic, ...]:
-    """The usual ones of the kind, and those that were written, as `run.derive` has them. Raises
-    `ExpressionError`."""
+    """The usual ones of the kind, and those that were written, as `run.derive` has them, of the elements that
+    are `there` but where one is named by its index. Raises `ExpressionError`."""
     usual = _NAMED.get(out.kind, ("mean",)) if out.kind != CENSORED else ()  # whose ends are not all known
     every = _shares(out) if out.nominal else [_usual(out, n) for n in usual]
     made = [s for s in every if not s.is_constant]  # no zeros at all, the mean of shares of a whole
@@ -460,6 +464,11 @@ def _statistics(
         once = {n: np.asarray(seen[n])[None, None] for n in draws}
         called = found.facts.categories
         shapes = {n: Shape(v.shape[2:], (None,) * (v.ndim - 2), called.get(n, ())) for n, v in draws.items()}
+        read = Derived().add(text, None, once, 1, shapes).expression
+        if out.site in read.sites and not there.all() and not read.indexes:
+            for n in (n for n in read.sites if shapes[n].shape == there.shape):
+                draws[n], once[n] = draws[n][..., there], once[n][..., there]
+                shapes[n] = Shape(draws[n].shape[2:], (None,), shapes[n].values)
         steps = next(iter(draws.values())).shape[1]
         of_draws = Derived().add(text, None, draws, steps, shapes)
         of_data = Derived().add(text, None, once, 1, shapes)

@@ -156,7 +156,8 @@ def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contra
     """What prediction `a` has more than `b`, by paired draws: two of the same run, seed and number of draws,
     such as `contrast(run.predict(do={"treated": 1}), run.predict(do={"treated": 0}))`.
 
-    `site` is the outcome where there are several. Raises `OptionError` for what is no pair.
+    `site` is the outcome where there are several. Raises `OptionError` for what is no pair, and for arguments
+    that differ while latents behind them stay as the run drew them, as `do=` does.
     """
     for one in (a, b):
         if not isinstance(one, Prediction):
@@ -182,4 +183,7 @@ def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contra
         raise OptionError(
             f"{name!r} has shape {a.draws[name].shape[2:]} in one and {b.draws[name].shape[2:]} in the other"
         )
+    for moved, told in {**a.facts.resting, **b.facts.resting}.items():
+        if not np.array_equal(*(p.facts.constants.get(moved, np.nan) for p in (a, b))):
+            raise OptionError(f"contrast: {told}")
     return Contrast(a, b, name)

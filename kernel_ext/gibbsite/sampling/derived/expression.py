@@ -141,6 +141,11 @@ class Expression:
     tree: Any
     may_be_absent: ClassVar[bool] = False
 
+    @property
+    def indexes(self) -> bool:
+        """Whether it names elements by their places or labels."""
+        return any(isinstance(node, ast.Subscript) for node in ast.walk(self.tree))
+
     def of(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
         """Its value at draws `[chain, draw, …]` by site: `[chain, draw, *shape]`, numbers or truth values."""
         value = self.within(draws)
