@@ -1041,3 +1041,11 @@ def test_a_plate_of_other_threads_is_numpyros_own():
         with pytest.raises(TypeError, match=r"plate.__init__\(\) missing"):
             numpyro.plate("n")
     assert numpyro.plate.__init__ is plain
+
+
+def test_a_table_of_one_column_is_no_outcome():
+    def model(x, y):
+        numpyro.sample("y", dist.Normal(numpyro.sample("b", dist.Normal(0, 1)) * x, 1.0), obs=y)
+
+    with pytest.raises(DataError, match=r"are a table, of days: take one of its columns, .*\['days'\]"):
+        gb.model(model, Y, pd.DataFrame({"days": Y}))

@@ -691,3 +691,23 @@ def test_the_run_s_own_rows_are_known_in_any_precision():
     with pytest.warns(UserWarning, match="first 30 rows of x are the run's own but for rounding"):
         assert "31 new rows" in run.predict(x=longer.round(3), y=None).note
     assert "rounding" not in run.predict(x=-longer, y=None).note
+
+
+def test_categories_beyond_a_plate_of_a_fixed_length_are_named():
+    """Their codes were, which are not the user's, with advice to count from 0."""
+    names = [f"p{k}" for k in range(4)]
+    table = pd.DataFrame({"home": names * 3, "month": np.arange(12) % 6, "y": np.arange(12.0)})
+
+    def model(t):
+        with numpyro.plate("team", 4):
+            a = numpyro.sample("a", dist.Normal(0, 1))
+        with numpyro.plate("months", 6):
+            e = numpyro.sample("e", dist.Normal(0, 1))
+        with numpyro.plate("row", len(t)):
+            numpyro.sample("y", dist.Normal(jnp.roll(a, 0)[t.home] + e[t.month], 1.0), obs=t.y)
+
+    run = gb.model(model, table).sample(draws=20, warmup=20, chains=2)
+    with pytest.raises(gb.GibbsiteError, match=r"'zz', which the model's own data do not have.*lumn"):
+        run.predict(pd.DataFrame({"home": ["p1", "zz"], "month": [1, 2]}))
+    with pytest.raises(gb.GibbsiteError, match=r"from 6 to 6 .*0 to 5; the model's own data have no more"):
+        run.predict(pd.DataFrame({"home": ["p1"], "month": [6]}))

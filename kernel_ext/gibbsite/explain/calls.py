@@ -218,6 +218,12 @@ def _parameters(fn: Any) -> Iterator[tuple[Any, str, Any]]:
 
 def _no_array(what: str, verb: str, value: Any, name: str, line: tuple[str, int] | None) -> GibbsiteError:
     kind = type(value).__name__
+    if kind == "Table":
+        first = next(iter(value.columns), "…")
+        return DataError(
+            f"{what}{at_place(line)} {verb} a table, of {', '.join(map(str, value.columns[:5]))}: take "
+            f"one of its columns, as in `table[{str(first)!r}]`"
+        ).at(line, "no-numbers", name)
     numbers = "…" if kind in ("tuple", "list") else "list(…)"
     return DataError(
         f"{what}{at_place(line)} {verb} a {kind} and no array: write `jnp.array({numbers})`; lists of "

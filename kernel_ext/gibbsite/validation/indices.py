@@ -1,6 +1,6 @@
 """Data that pick elements: beyond the end of an axis, or from its end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,9 +17,10 @@ from gibbsite.programs.jaxpr.source_line import at_place, equation_line
 from gibbsite.programs.jaxpr.walker import behind, made_by
 
 
-def check_indices(density: Density) -> None:
+def check_indices(density: Density, unknown: Mapping[str, Sequence[str]] | None = None) -> None:
     """Refuse data that index an axis beyond its end, which JAX would read as some other element, where what
-    is read there counts; raises `DataError` with the line."""
+    is read there counts; raises `DataError` with the line. Of data of a prediction, the categories that are
+    `unknown` to the model, by name of the argument."""
     numbers = known_numbers(density, {})
     for eqn in density.closed.jaxpr.eqns:
         if not of_kind(eqn, GATHERS) or eqn.params["mode"].name != "PROMISE_IN_BOUNDS":
@@ -35,7 +36,7 @@ def check_indices(density: Density) -> None:
             picked = found[..., column]
             beyond = (picked > length - sizes[axis]) | (picked < 0)
             if beyond.any() and _counts(density, eqn, beyond):
-                raise _beyond(density, eqn, picked, length)
+                raise _beyond(density, eqn, picked, length, unknown)
 
 
 def negative_notes(density: Density) -> tuple[str, ...]:
@@ -120,7 +121,9 @@ def somewhere(site: Site, number: int) -> Any:
     return to(jnp.asarray(free, site.dtype))
 
 
-def _beyond(density: Density, eqn: Any, picked: np.ndarray, length: int) -> DataError:
+def _beyond(
+    density: Density, eqn: Any, picked: np.ndarray, length: int, unknown: Mapping[str, Sequence[str]] | None
+) -> DataError:
     place = equation_line(eqn)
     source = sources(density, [eqn.invars[1]])
     told = [n for v, n in density.data_names.items() if v in source]
@@ -130,7 +133,18 @@ def _beyond(density: Density, eqn: Any, picked: np.ndarray, length: int) -> Data
         low -= length  # as it was written, before the length was added
     plates = [f"{n!r}" for n, p in density.plates.items() if p.size == length]
     axis = f"an axis of {length} elements" + (f" (plate {', '.join(plates)})" if plates else "")
-    if low >= 1 and high == length:
+    group = plates[0] if plates else repr("group")
+    if new := (unknown or {}).get(told[0] if told else "", ()):
+        some = ", ".join(map(repr, new[:5])) + ", …" * (len(new) > 5)
+        return DataError(
+            f"{what} holds {some}, which the model's own data do not have, and picks from {axis}"
+            f"{at_place(place)}, whose length is a number in the model: with a plate over the column, "
+            f"`plate({group}, column)`, or over `levels(column)`, it "
+            f"grows with the categories"
+        ).at(place, "index-out-of-range", f"[{told[0]}]")
+    if unknown is not None and high >= length and low >= 0:
+        cure = "the model's own data have no more; what grows with data is as long as they say, `x.max() + 1`"
+    elif low >= 1 and high == length:
         cure = f"if it counts from 1, use it less 1; else make the axis {high + 1} long"
     else:
         cure = (

@@ -11,9 +11,18 @@ import numpyro.distributions as dist
 import pytest
 from arviz_stats.base import array_stats
 from gibbsite.kernels.learnt.centring import learnt
-from gibbsite.kernels.learnt.metric import MOST_RANK, Metric, divergence, fisher_diagonal, low_rank, moments
+from gibbsite.kernels.learnt.metric import (
+    MOST_RANK,
+    Metric,
+    divergence,
+    fisher_diagonal,
+    low_rank,
+    moments,
+    unit_metric,
+)
 from gibbsite.kernels.nuts.block import LearntNUTS
-from gibbsite.kernels.nuts.tuning import Rows, in_other_places, raised
+from gibbsite.kernels.nuts.potential import problem
+from gibbsite.kernels.nuts.tuning import Rows, in_other_places, raised, refit, untuned
 from gibbsite.kernels.nuts.windows import EARLY, EARLY_DEPTH, FINAL, LEAST, ring_length, window_ends
 
 RNG = np.random.default_rng(0)
@@ -69,6 +78,27 @@ def test_small_blocks_have_a_direction_for_every_dimension():
         w, slope = jax.vmap(metric.inverse)(x), jax.vmap(metric.transposed)(g)
         fits.append(float(divergence(w, slope, weight).mean()))
     assert fits[1] < 0.2 < 0.5 < fits[0]
+
+
+@pytest.mark.parametrize(("own", "taken"), [(0.001, True), (0.5, False)])
+def test_bent_draws_have_directions_where_these_leave_a_third_of_what_their_diagonal_does(own, taken):
+    """Normal draws of two sizes, of which no linear map is right: a scale that is unknown."""
+    covariance = own * np.eye(24) + 4.0
+    x, g = normal_draws(covariance, 1000)
+    size = jnp.where(jnp.arange(1000) % 2 == 0, 2.5, 0.4)[:, None]
+    p = problem(many, gb.model(many).density, "auto", jax.random.key(0), (), {})
+    start = untuned(p.coordinates, jnp.zeros(0), unit_metric(jnp.ones(24), 24))
+    rows, weight = Rows(x * size, g / size, jnp.zeros((1000, 0))), jnp.ones(1000)
+    found = refit(p.coordinates, rows, weight, start, (), 24, None).metric
+    w, slope = jax.vmap(found.inverse)(rows.v), jax.vmap(found.transposed)(rows.g)
+    left, plain = (float(divergence(*both, weight).mean()) for both in ((w, slope), (rows.v, rows.g)))
+    assert bool((found.stretch != 1).any()) is taken
+    assert left > 0.5 and (left < plain / 3 if taken else left == pytest.approx(plain, rel=0.01))
+
+
+def many():
+    numpyro.sample("x", dist.Normal(0, 1).expand([24]).to_event(1))
+    numpyro.sample("y", dist.Normal(0, 1), obs=0.0)
 
 
 def test_a_metric_and_its_inverses_agree():

@@ -81,7 +81,10 @@ def judged(
     over = [s for s in scalars if s.rhat > RHAT_LIMIT]
     if over and not told:
         rest = f" and {len(over) - 1} more" * (len(over) > 1)
-        reasons.append(f"R-hat {min(over[0].rhat, 99):.2f} of {over[0].called}{rest}")
+        # as many digits as tell it from the limit
+        worst_rhat = min(over[0].rhat, 99)
+        digits = 2 if round(worst_rhat, 2) > RHAT_LIMIT else 4
+        reasons.append(f"R-hat {worst_rhat:.{digits}f} of {over[0].called}{rest}")
     few = [s for s in scalars if s.ess_bulk < ESS_PER_CHAIN * chains]
     if few and not told:
         worst = min(few, key=lambda s: s.ess_bulk)

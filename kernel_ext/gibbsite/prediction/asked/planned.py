@@ -123,7 +123,7 @@ def planned(
             f"{_instead(origin, 'the new data need that, too')}"
         )
     check_whole_numbers(density)
-    check_indices(density)
+    check_indices(density, asked.unknown)
     if negative := [told for told in negative_notes(density) if told not in negative_notes(origin.density)]:
         raise DataError(negative[0])
     places = Places(origin, density, asked.labels, rows)

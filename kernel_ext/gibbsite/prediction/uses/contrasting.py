@@ -184,6 +184,7 @@ def contrast(a: Prediction, b: Prediction, *, site: str | None = None) -> Contra
             f"{name!r} has shape {a.draws[name].shape[2:]} in one and {b.draws[name].shape[2:]} in the other"
         )
     for moved, told in {**a.facts.resting, **b.facts.resting}.items():
-        if not np.array_equal(*(p.facts.constants.get(moved, np.nan) for p in (a, b))):
+        one, other = (p.facts.constants.get(moved, np.nan) for p in (a, b))
+        if not np.array_equal(one, other):
             raise OptionError(f"contrast: {told}")
     return Contrast(a, b, name)
