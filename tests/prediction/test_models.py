@@ -696,7 +696,8 @@ def test_the_run_s_own_rows_are_known_in_any_precision():
 def test_categories_beyond_a_plate_of_a_fixed_length_are_named():
     """Their codes were, which are not the user's, with advice to count from 0."""
     names = [f"p{k}" for k in range(4)]
-    table = pd.DataFrame({"home": names * 3, "month": np.arange(12) % 6, "y": np.arange(12.0)})
+    table = pd.DataFrame({"home": names * 3, "away": names[::-1] * 3, "month": np.arange(12) % 6})
+    table["y"] = np.arange(12.0)
 
     def model(t):
         with numpyro.plate("team", 4):
@@ -704,10 +705,10 @@ def test_categories_beyond_a_plate_of_a_fixed_length_are_named():
         with numpyro.plate("months", 6):
             e = numpyro.sample("e", dist.Normal(0, 1))
         with numpyro.plate("row", len(t)):
-            numpyro.sample("y", dist.Normal(jnp.roll(a, 0)[t.home] + e[t.month], 1.0), obs=t.y)
+            numpyro.sample("y", dist.Normal(a[t.home] - a[t.away] + e[t.month], 1.0), obs=t.y)
 
     run = gb.model(model, table).sample(draws=20, warmup=20, chains=2)
     with pytest.raises(gb.GibbsiteError, match=r"'zz', which the model's own data do not have.*lumn"):
-        run.predict(pd.DataFrame({"home": ["p1", "zz"], "month": [1, 2]}))
+        run.predict(pd.DataFrame({"home": ["p1", "zz"], "away": ["p2", "p3"], "month": [1, 2]}))
     with pytest.raises(gb.GibbsiteError, match=r"from 6 to 6 .*0 to 5; the model's own data have no more"):
-        run.predict(pd.DataFrame({"home": ["p1"], "month": [6]}))
+        run.predict(pd.DataFrame({"home": ["p1"], "away": ["p2"], "month": [6]}))

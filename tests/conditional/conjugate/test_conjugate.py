@@ -295,3 +295,19 @@ def test_sites_that_bound_each_other_reach_their_moments():
     kwargs = {"_gibbsite_inputs": plan.inputs}
     draws = run_chains(plan.kernel, warmup=200, draws=4000, kwargs=kwargs)
     assert check_moments(draws, row.mean, row.variance) == 4
+
+
+def test_a_join_with_nothing_changes_nothing():
+    """`jnp.roll(a, 0)` joins a part of no elements, and the analysis of it failed."""
+    y = np.linspace(-1, 1, 12)
+
+    def model(roll):
+        a = numpyro.sample("a", dist.Normal(0, 1).expand([4]).to_event(1))
+        a = jnp.roll(a, 0) if roll else a
+        numpyro.sample("y", dist.Normal(a[np.arange(12) % 4], 1.0), obs=y)
+
+    state = {"a": jnp.zeros(4)}
+    found = [gb.model(model, roll).conditional("a") for roll in (True, False)]
+    assert found[0].kind == found[1].kind == "conjugate"
+    one, other = (f.sample(jax.random.key(0), state) for f in found)
+    np.testing.assert_allclose(one, other, rtol=1e-5)

@@ -152,6 +152,8 @@ def _beside(o: Operands) -> Branches | None:
         if np.ndim(value) == 0 or value.shape[axis] == 1:
             return value
         # beside its place any value will do
+        if value.shape[axis] == 0:  # as `jnp.roll(w, 0)` joins
+            return np.ones([*value.shape[:axis], starts[-1], *value.shape[axis + 1 :]], value.dtype)
         ends = [(starts[i], starts[-1] - starts[i + 1]) if a == axis else (0, 0) for a in range(rank)]
         pad: Any = np.pad if isinstance(value, np.ndarray) else jnp.pad
         return pad(value, ends, "edge")

@@ -114,7 +114,8 @@ def nearly_own(origin: Any, asked: Asked, rows: Sequence[Rows], read: frozenset[
 def _near(a: np.ndarray, b: np.ndarray) -> bool:
     if a.dtype.kind != "f" or a.shape != b.shape:
         return bool(np.array_equal(a, b))
-    return bool(np.allclose(a, b, rtol=0, atol=0.01 * float(np.nanstd(a, dtype=float)), equal_nan=True))
+    there = a[np.isfinite(a)].astype(float)
+    return bool(there.size and np.allclose(a, b, rtol=0, atol=0.01 * there.std(), equal_nan=True))
 
 
 def element_labels(origin: Any, sizes: Mapping[str, int], labels: Labels) -> Labels:
