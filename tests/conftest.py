@@ -39,7 +39,7 @@ gc.set_threshold(20_000, 20, 50)
 # is about Gibbsite's programs, which these options leave as they are; the slow suites, the notebooks and what
 # tests start as processes of their own compile as users do, and so does all with a variable `XLA_FLAGS`, even
 # an empty one.
-# Code in one part is read in less memory, by fewer maps, of which a process has 65,530.
+# Code in one part takes a quarter less of the memory maps, of which a process has 65,530.
 QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if jax.__version_info__ < (0, 11):  # later ones know one way of fusing, and refuse the option
     QUICKLY += " --xla_cpu_use_fusion_emitters=false"

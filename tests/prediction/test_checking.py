@@ -503,3 +503,22 @@ def test_statistics_are_of_the_data_that_count():
     there = y[:30]
     seen = [0, np.mean(there > 3), np.mean(there > there % 7), 99, np.mean(y % 7)]
     np.testing.assert_allclose([table[t] for t in texts], seen, rtol=1e-6)
+
+
+def test_statistics_of_categories_called_by_numbers_are_of_these():
+    """Their codes were averaged under the name that expressions have for the numbers."""
+    stars = pd.Categorical([10, 20, 40, 40] * 5, ordered=True)
+
+    def model(t):
+        numpyro.sample("y", dist.OrderedLogistic(numpyro.sample("b", dist.Normal(0, 1)), CUTS), obs=t.y)
+
+    frame = pd.DataFrame({"y": stars, "half": [0] * 10 + [1] * 10})
+    run = gb.model(model, frame).sample(draws=50, warmup=50, chains=2)
+    for statistics in ((), ("mean(y)",)):
+        table = run.checks(by="half", statistics=statistics).to_frame()["seen"]
+        halves = [np.mean([*frame.y][:10]), np.mean([*frame.y][10:])]
+        np.testing.assert_allclose([table["mean(y) of 0"], table["mean(y) of 1"]], halves)
+        assert table["mean(y)"] == pytest.approx(27.5)
+
+
+CUTS = jnp.array([-1.0, 1.0])

@@ -16,6 +16,7 @@ from numpyro.infer import reparam
 
 from gibbsite.errors import ArgumentError, DataError, GibbsiteError, WordError
 from gibbsite.explain.spot import Spot, Told
+from gibbsite.inputs.table import Table
 from gibbsite.programs.jaxpr.source_line import at_place
 
 
@@ -217,13 +218,13 @@ def _parameters(fn: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _no_array(what: str, verb: str, value: Any, name: str, line: tuple[str, int] | None) -> GibbsiteError:
-    kind = type(value).__name__
-    if kind == "Table":
-        first = next(iter(value.columns), "…")
+    if isinstance(value, Table):
+        some = [*map(str, value.columns[:5])]
         return DataError(
-            f"{what}{at_place(line)} {verb} a table, of {', '.join(map(str, value.columns[:5]))}: take "
-            f"one of its columns, as in `table[{str(first)!r}]`"
+            f"{what}{at_place(line)} {verb} a table, of {', '.join(some)}: take one of its columns, as in "
+            f"`table[{some[0]!r}]`"
         ).at(line, "no-numbers", name)
+    kind = type(value).__name__
     numbers = "…" if kind in ("tuple", "list") else "list(…)"
     return DataError(
         f"{what}{at_place(line)} {verb} a {kind} and no array: write `jnp.array({numbers})`; lists of "

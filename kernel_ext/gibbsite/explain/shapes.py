@@ -8,6 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 
 from gibbsite.explain.spot import Spot
 from gibbsite.programs.jaxpr.source_line import at_place, line_at
@@ -144,7 +145,8 @@ def told_crossed(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None
     times = math.prod(full[k] for k in repeated)
     if times <= 1 or math.prod(data) <= 1:
         return None
-    before = fn.base_dist.batch_shape if type(fn).__name__ == "ExpandedDistribution" else drawn
+    enlarged = bool(plates) and isinstance(fn, dist.ExpandedDistribution)
+    before = fn.base_dist.batch_shape if enlarged else drawn
     made = f", which the plates make of {before}" if before != drawn else ""
     return (
         f"the data of {name!r}{at_place(line)} have the shape {data} and their distribution, "

@@ -22,6 +22,7 @@ from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_o
 from gibbsite.programs.jaxpr.primitives import CONVERTS, GATHERS, MOVES, moved_from, of_kind
 
 _MOVED = MOVES, CONVERTS
+_ROUNDED = 0.01  # of a column's spread: what is written with two or three figures is off by less
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def equals(before: np.ndarray, now: np.ndarray) -> np.ndarray:
     if before.dtype.kind == now.dtype.kind == "f":
         own = jax.dtypes.canonicalize_dtype(np.float64)
         coarse = max(before.dtype, now.dtype, own, key=lambda d: np.finfo(d).resolution)
-        before, now = before.astype(coarse), now.astype(coarse)
+        with np.errstate(over="ignore"):
+            before, now = before.astype(coarse), now.astype(coarse)
     return before == now
 
 
@@ -115,7 +117,7 @@ def _near(a: np.ndarray, b: np.ndarray) -> bool:
     if a.dtype.kind != "f" or a.shape != b.shape:
         return bool(np.array_equal(a, b))
     there = a[np.isfinite(a)].astype(float)
-    return bool(there.size and np.allclose(a, b, rtol=0, atol=0.01 * there.std(), equal_nan=True))
+    return bool(there.size and np.allclose(a, b, rtol=0, atol=_ROUNDED * there.std(), equal_nan=True))
 
 
 def element_labels(origin: Any, sizes: Mapping[str, int], labels: Labels) -> Labels:

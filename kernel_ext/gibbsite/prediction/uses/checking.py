@@ -36,7 +36,7 @@ from gibbsite.prediction.frame import frame_of
 from gibbsite.prediction.prediction import Prediction
 from gibbsite.prediction.verbs import predict, predict_prior, with_groups
 from gibbsite.sampling.derived.derived import Derived
-from gibbsite.sampling.derived.expression import Shape
+from gibbsite.sampling.derived.expression import Shape, at_codes, numbers_of
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
 
@@ -350,8 +350,9 @@ def _shares(out: Checks) -> list[Statistic]:
 
 
 def _usual(out: Checks, name: str) -> Statistic:
-    find = _STATISTICS[name]
-    return Statistic(f"{name}({out.site})", float(find(out.data)), find(out.replicates))
+    find, own = _STATISTICS[name], numbers_of(out.called)
+    seen, draws = (v if own is None else at_codes(v, own) for v in (out.data, out.replicates))
+    return Statistic(f"{name}({out.site})", float(find(seen)), find(draws))
 
 
 def _again(part: Checks, text: str) -> Statistic | None:

@@ -339,25 +339,16 @@ class _Check(_Visitor):
         """A side of a comparison; what is no site is the name of a value there: `kind == "rural"`."""
         label = getattr(node, "id", None) or getattr(node, "value", None)
         label = self.names.get(label, label) if isinstance(label, str) else None
-        if called and (own := numbers_of(called)) is not None and (number := _number(node)) is not None:
-            return ast.copy_location(ast.Constant(self.code(number, own, called, node)), node)
         if not called or label is None or label in self.sites:
-            return self.visit(node)
+            return self.numbered(node)
         if label not in called:
             self.unknown(label, "value", list(called), node)
-        return ast.copy_location(ast.Constant(list(called).index(label)), node)
-
-    def code(self, number: float, own: Sequence[float], called: Sequence[str], node: ast.AST) -> float:
-        """Where a number stands among values that are called by numbers, between two codes where it is none
-        of them."""
-        if number in own:
-            return float(own.index(number))
-        if list(own) != sorted(own):
-            self.unknown(f"{number:g}", "value", list(called), node)
-        return sum(n < number for n in own) - 0.5
+        at = list(called).index(label)
+        return ast.copy_location(ast.Constant(at if (own := numbers_of(called)) is None else own[at]), node)
 
     def IfExp(self, node: ast.IfExp) -> ast.AST:
-        node.test, node.body, node.orelse = map(self.visit, (node.test, node.body, node.orelse))
+        node.test = self.visit(node.test)
+        node.body, node.orelse = self.number_of(node.body), self.number_of(node.orelse)
         return node
 
     def Call(self, node: ast.Call) -> ast.AST:
@@ -436,21 +427,17 @@ def numbers_of(labels: Sequence[str]) -> list[float] | None:
     return own if own != list(range(len(own))) else None
 
 
+def at_codes(codes: Any, own: Sequence[float]) -> np.ndarray:
+    """The numbers that codes are called by; NaN for NaN."""
+    return np.interp(codes, np.arange(len(own)), own)
+
+
 def _is_number(label: Any) -> bool:
     try:
         float(label)
     except ValueError:
         return False
     return True
-
-
-def _number(node: Any) -> float | None:
-    sign = 1
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        sign, node = -1, node.operand
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        return sign * float(node.value)
-    return None
 
 
 class _Evaluate(_Visitor):
@@ -476,7 +463,7 @@ class _Evaluate(_Visitor):
         return self.values[node.id] if node.id in self.values else np.float64(CONSTANTS[node.id])
 
     def _Numbered(self, node: _Numbered) -> Any:
-        return np.interp(self.visit(node.codes), np.arange(len(node.own)), node.own)
+        return at_codes(self.visit(node.codes), node.own)
 
     def Subscript(self, node: Any) -> Any:
         value, index = self.values[node.value.id], node.slice.value
