@@ -157,6 +157,7 @@ print(len(found))
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("apart", ["0", "0.2"])
 def test_two_threads_may_import_at_once(apart):
     done = subprocess.run([sys.executable, "-c", IMPORTED, apart], capture_output=True, text=True)
@@ -232,6 +233,7 @@ def test_only_the_hook_knows_the_magics():
     assert users == {"__init__.py"}
 
 
+@pytest.mark.slow
 def test_jax_internals_in_one_module_only():
     unstable = ("jax._src", "jax.extend", "jax.interpreters", "jax.core")
     users = {

@@ -162,6 +162,7 @@ def test_a_prepared_program_goes_with_its_model(preparing):
     assert found() is None
 
 
+@pytest.mark.slow
 def test_another_run_comes_first_and_what_it_broke_off_is_done_later(preparing, compiler):
     waiting, running = model_of(47), model_of(48)
     compiler.go.clear()
@@ -193,6 +194,7 @@ def test_what_fails_is_not_told_and_met_again_by_the_run(preparing, monkeypatch,
     assert model.sample(**OPTIONS).status == "finished"
 
 
+@pytest.mark.slow
 def test_nothing_begins_for_a_model_that_is_gone(preparing, compiler):
     model = model_of(50)
     preparing.ask("m", model, **OPTIONS)

@@ -72,7 +72,7 @@ MODELS = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_exported_page_answers_hover_and_click_without_a_kernel(page, tmp_path, name):
     model = MODELS[name]()
@@ -88,6 +88,7 @@ def test_an_exported_page_answers_hover_and_click_without_a_kernel(page, tmp_pat
     shot(page, f"graph_{name}")
 
 
+@pytest.mark.slow
 def test_roles_folding_search_and_levels(page, tmp_path):
     graph = show(page, tmp_path, gb.model(steps, np.zeros(3, np.float32)))
     assert "scaled" not in graph.names
@@ -175,6 +176,7 @@ def test_any_set_of_plates_closes_and_opens(page, tmp_path):
     until(whole)
 
 
+@pytest.mark.slow
 def test_two_nodes_and_what_is_given(page, tmp_path):
     def chain():
         a = numpyro.sample("a", dist.Normal(0, 1))
@@ -272,6 +274,7 @@ def boxes(graph):
     )
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("width", "deep", "beside"), [(1400, 1, True), (900, 6, True), (700, 6, False)])
 def test_the_panel_opens_beside_a_wide_drawing_that_would_push_it_out_of_sight(
     page, tmp_path, width, deep, beside
@@ -293,6 +296,7 @@ def test_the_panel_opens_beside_a_wide_drawing_that_would_push_it_out_of_sight(
     shot(page, f"graph_panel_{width}")
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("names", "edges"),
     [
@@ -336,6 +340,7 @@ def test_a_thousand_sites_are_told_in_words(page, tmp_path):
     page.get_by_text("The longest path has 999 edges.").wait_for()
 
 
+@pytest.mark.slow
 def test_a_run_as_a_page_answers_without_its_kernel(page, tmp_path):
     run = FakeRun()
     for _ in range(20):

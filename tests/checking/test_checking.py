@@ -153,6 +153,7 @@ def test_a_test_that_fails_unforeseen_is_open_for_users(monkeypatch):
     assert "the test itself failed: ZeroDivisionError: no" in repr(check)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("test", "fn"),
     [(conditionals, levels), (conditionals, mixture), (marginals, mixture), (dependence, mixture)],
@@ -190,6 +191,7 @@ def test_a_neighbours_data_are_found(monkeypatch):
     assert found.state == "wrong" and "mu" in found.text, found
 
 
+@pytest.mark.slow
 def test_wrong_tables_are_found(monkeypatch):
     def neighbours(*args):
         return jnp.roll(reduce_onto(*args), 1, 0)
@@ -260,6 +262,7 @@ def test_a_wrong_ratio_is_found(monkeypatch):
     assert found.state == "wrong", found
 
 
+@pytest.mark.slow
 def test_a_schedule_that_cannot_cross_is_found():
     check = whole(coins, np.array(1), "Gibbs a (*) Gibbs b", count=64)
     replicates, sweeps = check._made()

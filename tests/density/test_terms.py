@@ -78,6 +78,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fn", MODELS)
 def test_terms_add_up(fn):
     density = gb.model(fn, Y, check_values=False).density
@@ -140,6 +141,7 @@ SMOOTH = [
 ]
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("fn", SMOOTH)
 def test_derivatives_of_terms_add_up(fn):
     """What a density stops the derivative of stays stopped where it is taken apart."""

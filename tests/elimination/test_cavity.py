@@ -30,6 +30,7 @@ def rows_left_out(mean, covariance, y):
     return np.array(out)
 
 
+@pytest.mark.slow
 def test_scores_of_a_factor_analysis():
     n, d, k = 7, 5, 2
     loadings = RNG.normal(size=(d, k)).astype(np.float32)
@@ -51,6 +52,7 @@ def test_scores_of_a_factor_analysis():
     assert found[CHANGED] < 1e-4
 
 
+@pytest.mark.slow
 def test_a_row_of_effects_of_which_one_number_is_read():
     x = RNG.normal(size=(6, 3)).astype(np.float32)
     y = RNG.normal(size=6).astype(np.float32)
@@ -151,6 +153,7 @@ def test_pairs_of_elements_that_vary_together_in_unknown_ways_are_given():
     assert own.given == ("f", "g")
 
 
+@pytest.mark.slow
 def test_shares_of_each_row():
     counts = np.array([[3, 0, 9], [1, 1, 1], [0, 12, 2], [40, 3, 0]])
 

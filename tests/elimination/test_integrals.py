@@ -40,7 +40,7 @@ def agree(marginal, truth, state, tolerance=1e-8):
     return aux
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize(
     "name", [n if n in CORE else pytest.param(n, marks=pytest.mark.slow) for n in GAUSSIAN]
 )
@@ -244,6 +244,7 @@ def test_families_are_integrated_out_as_their_closed_forms(name):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8), curved, expected)
 
 
+@pytest.mark.slow
 def test_moments_of_a_family_are_those_of_its_draws():
     with jax.enable_x64(True):
         for name in ("beta–binomial", "gamma–Poisson", "Dirichlet–multinomial"):
@@ -317,6 +318,7 @@ def test_few_discrete_values_go_with_gaussians_that_depend_on_them():
         assert abs(np.asarray(drawn["high"]).mean() - mean[1]) < 5 * np.sqrt(spread[1] / count)
 
 
+@pytest.mark.slow
 def test_discrete_sites_apart_are_summed_out_beside():
     def model(y, n):
         w, tau = S("w", dist.Beta(2.0, 2.0)), S("tau", dist.HalfNormal(1.0))
@@ -499,6 +501,7 @@ def hazards(events, at_risk, z):
     numpyro.sample("events", dist.Poisson(at_risk * jnp.exp(beta * z)[:, None] * hazard), obs=events)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("beta", [-3.0, 0.5, 3.0])
 def test_exposures_of_zero_have_slopes(beta):
     at_risk, z = np.tril(np.ones((6, 4))), np.arange(6.0)

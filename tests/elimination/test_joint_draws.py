@@ -105,6 +105,7 @@ CASES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_draws_are_exact(name):
     fn, x, sites = CASES[name]

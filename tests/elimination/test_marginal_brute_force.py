@@ -19,7 +19,7 @@ CORE = (
 SLOW = [n for n in CASES if n not in CORE]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(25)
 @pytest.mark.parametrize("name", CORE)
 def test_marginal_is_the_sum_over_all_values(name):
     assert check_marginal(CASES[name])
@@ -32,6 +32,7 @@ def test_other_marginals_are_the_sums_over_all_values(name):
         pytest.skip("too many joint values to list")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["plate_of_chains", "potts_grid"])
 def test_strips_are_filtered_exactly(name, monkeypatch):
     """As long strips are: by rows together, column after column."""

@@ -34,6 +34,7 @@ def value_and_gradient(fn, args, state, dtype):
     return jax.jit(jax.value_and_grad(lambda s: m.logdensity_at(s, data)))(state)
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_right_in_single_precision():
     state = {"mu": np.array([-0.5, 1.0]), "stay": np.array(0.9)}
     single, gradient = value_and_gradient(long_chain, (LONG,), state, np.float32)
@@ -66,6 +67,7 @@ def presence(y):
         numpyro.factor("y", jnp.where(y > 0, jnp.log(p * z), jnp.log1p(-p * z)))
 
 
+@pytest.mark.slow
 def test_structural_zeros_have_the_right_derivative():
     y = np.array([1, 0, 1])
     with jax.enable_x64(True):
@@ -83,6 +85,7 @@ def functions(x):
     numpyro.factor("g", jax.lax.rsqrt(a + 6.0) * (a - 2.0) ** 3.0)
 
 
+@pytest.mark.slow
 def test_away_from_singular_points_derivatives_are_the_ordinary_ones():
     density = gb.model(functions, np.array([0.7, 2.0])).density
     data = density.arguments.arrays
@@ -126,7 +129,7 @@ def listed(y):
     return logdensity
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("derivative", ["forwards", "backwards", "second", "forwards twice", "along"])
 def test_derivatives_through_filters_are_those_of_the_sum_over_all_paths(derivative):
     take = {

@@ -142,6 +142,7 @@ def test_coupled_elements_that_are_gaussian_with_the_data():
         np.testing.assert_allclose(found["y"], left_out(covariance + 0.49 * np.eye(N), W), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_integrated_out_is_said():
     def pairs(y):
         with numpyro.plate("n", N):
@@ -170,6 +171,7 @@ def test_what_cannot_be_integrated_out_is_said():
     assert own.sites == own.given == ()
 
 
+@pytest.mark.slow
 def test_a_datum_that_says_on_which_side_its_latent_lies():
     """At draws that lie there its likelihood is the same for all: it is read nevertheless, and has a step."""
 

@@ -170,6 +170,7 @@ def test_methods_are_pure_under_jit_and_vmap():
     assert m.best({"mu": states["mu"][0]})["z"].tolist() == [2, 0, 2]
 
 
+@pytest.mark.slow
 def test_steps_can_be_read_one_by_one():
     """The tables of the sprinkler, by hand: P(sprinkler, rain), P(wet = 1, rain), P(wet = 1)."""
     steps = marginal("sprinkler", "cloudy", "sprinkler", "rain").steps({})

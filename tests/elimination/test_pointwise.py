@@ -181,7 +181,7 @@ def enumerated(model, mu):
     return {n: np.array(v) for n, v in out.items()}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(15)
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
 def test_each_datum_given_the_others(model):
     density = gb.model(model).density

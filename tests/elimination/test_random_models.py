@@ -162,6 +162,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
 def test_a_planted_fault_is_found(fault, monkeypatch):
     fault(monkeypatch)

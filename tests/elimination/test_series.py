@@ -160,6 +160,7 @@ def test_thinned_counts_have_a_closed_form():
     np.testing.assert_allclose(found, exact, rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_animals_are_summed_out_by_default():
     assert gibbsite.model(animals, Y).schedule().text == "Eliminate n > NUTS [lam p]"
 

@@ -191,6 +191,7 @@ def test_hundreds_of_faults(stores, tmp_path, monkeypatch):
     assert sum(found.values(), Counter()).total() >= 500
 
 
+@pytest.mark.slow
 def test_the_faults_are_faults(stores, tmp_path):
     """The harness sees what it is there to see: another draw, and a store that lost its beginning."""
     _, run, root, _ = stores

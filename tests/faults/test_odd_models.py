@@ -21,6 +21,7 @@ def line(X, y):
         numpyro.sample("y", dist.Normal(m + X @ b, 1.0), obs=y)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("schedule", [None, "NUTS *", "Conjugate [b m]"])
 def test_a_design_without_columns(schedule):
     """As the first of several sets of covariates may be."""
@@ -32,6 +33,7 @@ def test_a_design_without_columns(schedule):
     assert run.predict(X=np.zeros((2, 0))).draws["y"].shape == (2, 500, 2)
 
 
+@pytest.mark.slow
 def test_one_component_that_takes_all():
     def one(y):
         w = numpyro.sample("w", dist.Dirichlet(jnp.ones(1)))

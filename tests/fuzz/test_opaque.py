@@ -72,7 +72,7 @@ def test_nothing_is_noted_where_nothing_fails():
     assert not [n for n in model.notes if "failed" in n]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failed_analysis_is_a_note(fault, monkeypatch):
     monkeypatch.setattr(fault, fail)
@@ -115,6 +115,7 @@ def test_tests_see_what_fails(monkeypatch):
         gb.model(mixture, Y)
 
 
+@pytest.mark.slow
 def test_a_solver_goes_to_nuts():
     """`odeint` is differentiated by a rule of its own: gradients there are, though its loops have no end."""
 

@@ -123,6 +123,7 @@ def compile_anew():
     drawn.clear_cache()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fault", PLANTED)
 def test_planted_faults_are_found(fault, monkeypatch):
     """What the fuzzer asks of a model fails with the fault, and is met without."""
@@ -132,6 +133,7 @@ def test_planted_faults_are_found(fault, monkeypatch):
         check(case)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", RIGHT, ids=range(len(RIGHT)))
 def test_what_faults_were_planted_in_is_right(case):
     check(case)
@@ -158,6 +160,7 @@ def test_runs_that_are_not_finite_are_found(monkeypatch):
         check_run(UNHELD)
 
 
+@pytest.mark.slow
 def test_what_fails_is_shrunk_to_a_short_program():
     """Hypothesis finds the shortest text with a fault: here, that a mask stands in it."""
     found: list[Program] = []

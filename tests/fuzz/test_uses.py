@@ -32,6 +32,7 @@ def test_many_uses_of_many_runs_are_right():
     assert uses.main(["--combinations", "1000", "--seed", "11"]) == 0
 
 
+@pytest.mark.slow
 def test_answers_of_another_model_are_found(monkeypatch):
     """The oracle itself: where the truth is moved by a half, every use that it judges is wrong."""
     of = uses.Structure("normal", 2, True, "normal", "none")

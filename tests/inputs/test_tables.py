@@ -916,6 +916,7 @@ def rows_alone_of(df):
         numpyro.sample("y", dist.Normal(th, 1), obs=df["y"])
 
 
+@pytest.mark.slow
 def test_fewer_rows_than_names_can_be_predicted():
     table = pd.DataFrame({"id": [f"p{i}" for i in range(12)], "x": np.arange(12.0), "y": 2.0 * np.arange(12)})
 
@@ -946,6 +947,7 @@ def by_names(name, column):
         return numpyro.sample(f"u_{name}", dist.Normal(0, 1))[column]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("effect", [by_levels, by_plates, by_names])
 def test_categories_of_columns_in_loops_and_helpers(effect):
     """They were known of columns that a model writes out alone."""
@@ -987,6 +989,7 @@ class Called:
         in_town(df)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "fn",
     [

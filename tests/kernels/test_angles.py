@@ -28,6 +28,7 @@ def agrees(x, grid, log_density, functions):
         assert abs(values.mean() - weights @ of(grid)) < 4.5 * error + 1e-4
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("centre", [3.1, 0.4, -3.0])
 def test_a_direction_that_data_tell_lies_anywhere(centre):
     y = np.random.default_rng(1).vonmises(centre, 3.0, 20).astype(np.float32)
@@ -92,6 +93,7 @@ def test_directions_of_components_that_are_drawn_in_turn():
             agrees(run.draws["mu"][..., k], grid, np.log(weights.sum(1 - k)), (np.sin, np.cos))
 
 
+@pytest.mark.slow
 def test_a_direction_of_which_nothing_is_known_keeps_the_others_steps():
     def model(y):
         numpyro.sample("turn", dist.VonMises(0.0, 1e-3))

@@ -50,6 +50,7 @@ def exact_switches(x):
     return p @ np.array(on), p @ np.array(means)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("schedule", [None, "Gibbs z (*) NUTS mu"])
 def test_a_looped_model_has_its_exact_posterior(schedule):
     model = gb.model(switched, X)
@@ -90,6 +91,7 @@ def test_the_array_model_has_the_density_of_the_model(fn):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_predictions_run_the_model_as_written():
     model = gb.model(switched, X)
     run = model.sample(draws=10, warmup=10, chains=2, seed=0)
@@ -100,6 +102,7 @@ def test_predictions_run_the_model_as_written():
         assert tree["posterior_predictive"][f"x[{i}]"].shape == (2, 10)
 
 
+@pytest.mark.slow
 def test_numbered_sites_keep_their_names():
     model = gb.model(numbered, X)
     run = model.sample(draws=20, warmup=20, chains=2, seed=0)
@@ -117,6 +120,7 @@ def test_schedules_that_name_members_or_need_priors_run_the_model_as_written():
         model.schedule("Gibbs z")
 
 
+@pytest.mark.slow
 def test_sites_of_one_name_but_different_supports_stay_apart():
     def bounded():
         for i in range(8):

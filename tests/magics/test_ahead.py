@@ -19,6 +19,7 @@ def notebook(shell, monkeypatch):
         ahead._preparing.settle(60)
 
 
+@pytest.mark.slow
 def test_the_run_of_a_cell_is_prepared_with_the_defaults(notebook, run, shell):
     run(CELL)
     notebook._preparing.settle(60)

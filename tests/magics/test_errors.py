@@ -403,6 +403,7 @@ def test_more_of_the_last_error(shell: InteractiveShell, fail: Fail, run: Callab
         shell.run_line_magic("more", "")
 
 
+@pytest.mark.slow
 def test_the_whole_traceback_is_there_when_asked_for(
     shell: InteractiveShell, data: None, fail: Fail, capsys: Any
 ):

@@ -38,6 +38,7 @@ def test_its_kernel_has_the_magics(client: Any):
     assert execute(client, code)[0]["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_the_front_end_gets_more_than_text(client: Any):
     code = "%%model m\na ~ Normal(0, 1)\n"
     reply, shown = execute(client, code)
@@ -49,6 +50,7 @@ def test_the_front_end_gets_more_than_text(client: Any):
 STAGE = "get_ipython().magics_manager.registry['Gibbsite']._ahead._preparing.stage"
 
 
+@pytest.mark.slow
 def test_a_run_is_prepared_between_cells_and_what_its_model_prints_belongs_to_none(client: Any):
     _, shown = execute(client, "%%model talker\nprint('said')\na ~ Normal(0, 1)\nb ~ Normal(a, 1)\n")
     assert [content for content in shown if "said" in content.get("text", "")]
@@ -68,6 +70,7 @@ def test_a_run_is_prepared_between_cells_and_what_its_model_prints_belongs_to_no
     assert reply["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_a_run_is_shown_live_and_as_what_stays(client: Any):
     execute(client, "%%model m\na ~ Normal(0, 1)\nb ~ Normal(a, 1)\n")
     reply, shown = execute(client, "run = %sample m -n 50 -w 50 -c 2")

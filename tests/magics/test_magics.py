@@ -124,6 +124,7 @@ def test_sample_returns_a_run(shell: InteractiveShell, run: Run, mixture: Any):
     np.testing.assert_array_equal(result.draws["z"], same.draws["z"])
 
 
+@pytest.mark.slow
 def test_long_flags_variables_and_configured_defaults(shell: InteractiveShell, run: Run, mixture: Any):
     shell.user_ns["n"] = 15
     run("b = %sample mixture -n 2e1 -w 5 -c 2 -q")
@@ -132,6 +133,7 @@ def test_long_flags_variables_and_configured_defaults(shell: InteractiveShell, r
     assert shell.user_ns["a"].draws["mu"].shape[:2] == (3, 15)
 
 
+@pytest.mark.slow
 def test_a_run_is_streamed_to_a_folder(shell: InteractiveShell, run: Run, mixture: Any, tmp_path: Path):
     run(f"a = %sample mixture {SHORT} -q --store '{tmp_path / 'a run'}' --keep-warmup --thin 2")
     back = gibbsite.load(tmp_path / "a run", model=mixture)
@@ -176,6 +178,7 @@ def test_stages_are_shown(run: Run, mixture: Any):
     assert str(mixture.schedule()) in run("%schedule mixture")
 
 
+@pytest.mark.slow
 def test_the_tape_is_shown_to_a_depth(run: Run, mixture: Any):
     printed = run("%trace mixture")
     assert printed.rstrip("\n") == str(mixture.tape)
@@ -281,6 +284,7 @@ def test_nan_in_the_data(shell: InteractiveShell, fail: Fail):
     assert "'x'" in str(error)
 
 
+@pytest.mark.slow
 def test_a_discrete_site_without_finite_support(shell: InteractiveShell, run: Run):
     shell.user_ns["y"] = np.float32(3.0)
     run("%%model m(y)\nk ~ Poisson(3.0)\ny ~ Normal(k, 1)\n")

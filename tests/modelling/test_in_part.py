@@ -82,6 +82,7 @@ def test_imputed_elements_count_once(fn):
     assert float(model.density.log_joint(state)) == pytest.approx(whole + prior, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_elements_drawn_given_the_others_of_their_vector():
     def known_mean(y):
         c = numpyro.sample("c", dist.Normal(0, 0.001))
@@ -101,6 +102,7 @@ def test_elements_drawn_given_the_others_of_their_vector():
     assert (again[:, ~GONE] == again[0, ~GONE]).mean() < 1, "replicates of data are drawn"
 
 
+@pytest.mark.slow
 def test_what_reads_them_moves_them():
     """z of each row is y[0] + y[1] with noise: Gaussian, so that all is in closed form."""
     z = (WHOLE[:, 0] + WHOLE[:, 1] + 0.5 * RNG.normal(size=N)).astype(np.float32)
@@ -127,6 +129,7 @@ def test_what_reads_them_moves_them():
         assert abs(drawn[:, place].mean() - mean) < 4.5 * sd / np.sqrt(effective[place])
 
 
+@pytest.mark.slow
 def test_a_process_is_known_at_some_places():
     """A Gaussian process observed on a grid with gaps, one vector: what is missing is interpolated."""
     x = np.linspace(0, 3, 20)
@@ -167,6 +170,7 @@ def test_the_ways_out_are_named():
         gb.model(shared, GAPS)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("part", [False, True])
 def test_rows_with_labels_name_what_was_imputed(part):
     """Of rows that are missing as a whole each is one draw, with its row's label; else each number is."""

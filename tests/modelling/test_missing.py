@@ -60,6 +60,7 @@ def states():
         }
 
 
+@pytest.mark.slow
 def test_the_joint_density_is_that_of_the_model_by_hand(imputed):
     hand = gb.model(by_hand, X_GAPS, Y_GAPS, K_GAPS, check_values=False, missing="mask")
     roles = {n: s.role for n, s in imputed.sites.items()}
@@ -219,7 +220,7 @@ def test_a_mask_is_refused_where_others_read_what_is_missing():
     assert gb.model(measured, d=d, missing="mask").sample(draws=20, chains=1).draws["b"].shape == (1, 20)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("way", ["mask", "drop", "impute"])
 @pytest.mark.parametrize("family", ["categorical", "poisson", "ordered"])
 def test_missing_codes_and_counts_are_dealt_with_whatever_type_they_have_become(family, way):

@@ -74,6 +74,7 @@ def test_a_padded_sequence_continues_by_its_transition():
     np.testing.assert_allclose(cov[2, 2], 0.81 * short[1, 1] + 1.0, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_gradients_know_the_prior_of_padding():
     run = gb.model(effects, Y, KEEP, dist.StudentT(30.0, 0.0, 2.0)).sample(
         schedule="NUTS x", draws=400, warmup=200, chains=2, seed=0

@@ -65,6 +65,7 @@ def test_graph_and_schedule_of_the_changed_model(model):
     assert other.condition(theta_decentered=0.0).schedule().text == "Slice mu (*) NUTS tau"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [schools, pytest.param(looped, marks=pytest.mark.slow)])
 def test_draws_keep_the_user_s_name(fn):
     run = gb.model(fn, Y).reparam(theta="non-centred").sample(draws=40, warmup=40, chains=2, seed=1)

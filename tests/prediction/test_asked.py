@@ -106,6 +106,7 @@ def test_tables_of_either_kind_keep_codes_dates_and_rows(run):
     assert "Prediction of radon" in repr(p)
 
 
+@pytest.mark.slow
 def test_what_new_data_cannot_be(run):
     new = new_rows()
     with pytest.raises(DataError, match="'county'"):
@@ -184,6 +185,7 @@ def test_times_of_any_zone_are_the_same_times(run):
     np.testing.assert_array_equal(run.predict(there).draws["y"], run.predict(here).draws["y"])
 
 
+@pytest.mark.slow
 def test_a_time_is_set_as_one(run):
     day = data()["day"].iloc[3]
     p = run.predict(do={"day": str(day.date())}, draws=20)
@@ -233,6 +235,7 @@ def test_contrasts_effects_and_decisions(run):
         gb.decide({"all": treated, "none": not_treated}, "gain = z")
 
 
+@pytest.mark.slow
 def test_pictures_and_words_of_a_prediction(run, tmp_path):
     for p in (run.predict(), run.predict(new_rows()), run.model.predict(draws=50)):
         picture = p.plot()
@@ -246,6 +249,7 @@ def test_pictures_and_words_of_a_prediction(run, tmp_path):
         run.predict().plot("z")
 
 
+@pytest.mark.slow
 def test_the_prior_is_drawn_before_any_run():
     m = gb.model(radon, data())
     p = m.predict(draws=2000, seed=5)
@@ -266,6 +270,7 @@ def coins(b, y):
     numpyro.sample("y", dist.Bernoulli(p), obs=y)
 
 
+@pytest.mark.slow
 def test_what_a_run_cannot_be(tmp_path):
     y = np.array([0, 1, 1, 1])
     run = gb.model(coins, 2.0, y).sample(draws=50, warmup=50, chains=1)
@@ -283,6 +288,7 @@ def test_what_a_run_cannot_be(tmp_path):
         part.predict()
 
 
+@pytest.mark.slow
 def test_values_that_are_given_weigh_the_draws():
     a = RNG.normal(size=50)
 
@@ -306,6 +312,7 @@ def test_values_that_are_given_weigh_the_draws():
     assert "worth" in p.note
 
 
+@pytest.mark.slow
 def test_models_are_compared_by_what_they_predict(run):
     def flatter(df):
         m = numpyro.sample("m", dist.Normal(0, 5))
@@ -433,6 +440,7 @@ def test_many_draws_are_written_to_files(run, monkeypatch, tmp_path):
         run.predict(new_rows(), draws=300)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "values",
     [(1.0, 3.0), (1, True), ("one", "three"), (jnp.sin, jnp.cos), ({1.0}, {3.0})],
@@ -478,6 +486,7 @@ def test_totals_of_trials_need_not_be_integers(counted):
         counted.predict(do={"nn": 20})
 
 
+@pytest.mark.slow
 def test_what_has_no_number_or_chance_is_refused_by_its_place(run, counted):
     for value in (np.inf, -np.inf):
         with pytest.raises(DataError, match=rf"df\['x'\].*is {value} in row 'two'"):
@@ -541,6 +550,7 @@ def test_sites_without_elements():
     assert np.isfinite(run.elpd().elpd) and len(run.checks().statistics)
 
 
+@pytest.mark.slow
 def test_what_numpyro_cannot_draw_without_another_package_is_told():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0, 3))
@@ -553,6 +563,7 @@ def test_what_numpyro_cannot_draw_without_another_package_is_told():
         run.predict()
 
 
+@pytest.mark.slow
 def test_fewer_rows_that_are_asked_for_by_their_number_are_new():
     def model(y, n=4):
         w = numpyro.sample("w", dist.Beta(2, 2))
@@ -568,6 +579,7 @@ def test_fewer_rows_that_are_asked_for_by_their_number_are_new():
     assert abs(more[..., 0].mean()) < 0.1 and abs(more[..., 3].mean() - 4) < 0.1
 
 
+@pytest.mark.slow
 def test_new_groups_are_those_of_the_rows_that_name_them():
     """Of a table of groups in another order a new one had another's covariate, in silence."""
     groups = pd.DataFrame({"name": list("abcd"), "size": [1.0, 2.0, 3.0, 4.0]})

@@ -38,6 +38,7 @@ def run():
     return gb.model(model, df).sample(draws=60, warmup=100, chains=2, seed=0)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_cells_are_weighed_by_columns_that_no_model_reads(run, kind):
     p = run.predict(kind(CELLS))

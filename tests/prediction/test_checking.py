@@ -20,6 +20,7 @@ from scipy import stats
 
 RNG = np.random.default_rng(7)
 N = 60
+CUTS = np.array([-1.0, 1.0])
 FRAME = pd.DataFrame({"town": RNG.choice(["Ada", "Box", "Cob"], N), "x": RNG.normal(size=N)})
 FRAME["y"] = FRAME.x + RNG.normal(size=N)
 
@@ -35,6 +36,7 @@ def run():
     return gb.model(line, FRAME).sample(draws=1000, warmup=100, chains=2)
 
 
+@pytest.mark.slow
 def test_each_datum_is_held_against_what_the_others_say(run):
     found = run.checks(draws=2000, statistics=["top = max(y) - min(y)"], by=FRAME.town, prior=True)
     assert found.kind == "continuous"
@@ -62,6 +64,7 @@ def test_each_datum_is_held_against_what_the_others_say(run):
     assert "data in ink" in found._repr_mimebundle_()["text/html"]
 
 
+@pytest.mark.slow
 def test_every_plot_can_be_had_of_each_group(run):
     found = run.checks(by="town", over="x", statistics=["mean(y > 1)"], prior=True)
     town = FRAME.town.to_numpy()
@@ -252,6 +255,7 @@ def test_every_kind_of_outcome_has_its_plots():
     assert found.to_frame().loc["zeros(y)", "p"] == 0
 
 
+@pytest.mark.slow
 def test_the_dashboard_has_a_view_of_checks(run, tmp_path):
     view = Dashboard(run)
     status = view.widget._status
@@ -351,6 +355,7 @@ def test_shares_are_plotted_along_a_column_of_a_binary_outcome():
     assert (near < 0.06).all() and plot.title == "mean of y over x"  # tenths
 
 
+@pytest.mark.slow
 def test_categories_without_order_are_counted_one_by_one():
     """There is no mean of bus, car and walk."""
     rng = np.random.default_rng(3)
@@ -438,6 +443,7 @@ def test_vectors_of_a_loop_are_averaged_over_its_statements():
     np.testing.assert_allclose(found.to_frame(average=True)["mean"], wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_differences_of_directions_are_the_shorter_way_round():
     def model(x, y):
         a = numpyro.sample("a", dist.Normal(3.1, 0.01))
@@ -486,6 +492,7 @@ def test_what_no_replicate_can_miss_is_no_check():
     assert {s.text for s in run.checks().statistics} == {"sd(y)", "min(y)", "max(y)"}
 
 
+@pytest.mark.slow
 def test_statistics_are_of_the_data_that_count():
     """Masked elements were among those of `statistics=`, and not among the usual ones."""
     y = np.r_[RNG.poisson(3.0, 30), np.full(10, 99)]
@@ -519,6 +526,3 @@ def test_statistics_of_categories_called_by_numbers_are_of_these():
         halves = [np.mean([*frame.y][:10]), np.mean([*frame.y][10:])]
         np.testing.assert_allclose([table["mean(y) of 0"], table["mean(y) of 1"]], halves)
         assert table["mean(y)"] == pytest.approx(27.5)
-
-
-CUTS = jnp.array([-1.0, 1.0])

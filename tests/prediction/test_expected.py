@@ -69,6 +69,7 @@ def test_it_is_the_mean_at_every_draw(name):
     assert frame["sd"].iloc[0] == pytest.approx(exact.std(), rel=0.01)
 
 
+@pytest.mark.slow
 def test_what_has_no_mean_is_as_drawn():
     p = ran(lambda m: dist.Cauchy(m, 1.0)).predict()
     with pytest.warns(UserWarning, match="y's distribution has no finite mean: what is expected of it"):
@@ -151,6 +152,7 @@ def test_infinite_means_of_some_draws_do_not_reach_the_others():
     assert slope.std() < 2 * np.asarray(run.draws["b"]).std()
 
 
+@pytest.mark.slow
 def test_of_categories_it_is_the_mean_of_their_codes():
     run = ran(lambda m: dist.Categorical(logits=jnp.stack([m, 0 * m, -m], -1)))
     a, b = (np.asarray(run.draws[n])[..., None] for n in "ab")

@@ -50,6 +50,7 @@ def asked(request):
     return run, as_given, predicted
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("names", "sizes", "of", "means"),
     [
@@ -126,6 +127,7 @@ def test_groups_that_have_outcomes():
         run.predict(**one, given={"rating": [30.0]})
 
 
+@pytest.mark.slow
 def test_two_tables_of_the_same_groups():
     def model(sizes, towns, pupils):
         b = numpyro.sample("b", dist.Normal(0, 3))
@@ -147,6 +149,7 @@ def test_two_tables_of_the_same_groups():
         run.predict(**new | {"towns": new["towns"].iloc[:2]})
 
 
+@pytest.mark.slow
 def test_groups_that_are_columns_of_outcomes():
     """Nothing picks by their names: they were those of the run, in its order, whatever the new table had."""
     table = pd.DataFrame({"name": list("abc"), "w": [1.0, 2.0, 3.0]})
@@ -168,6 +171,7 @@ def test_groups_that_are_columns_of_outcomes():
         assert (found.draws["y"][..., known].std((0, 1)) < 0.6).all()
 
 
+@pytest.mark.slow
 def test_numbers_of_categories_grow_with_them():
     """`df.g.nunique()` was that of the run, where a plate over `df.g` had one more."""
 
@@ -183,6 +187,7 @@ def test_numbers_of_categories_grow_with_them():
     assert np.abs(found.mean((0, 1)) - [0, 3]).max() < 4 * 3 / 600**0.5 and found[..., 0].std() > 2
 
 
+@pytest.mark.slow
 def test_other_new_names_take_no_other_program():
     """Each of many predictions has a new name; what differs is told by the program, as where it asks them."""
 
@@ -272,6 +277,7 @@ def test_what_is_looked_up_of_groups_that_have_no_latent():
         run.predict(schools=new, pupils=pd.DataFrame({"school": ["g"]}))
 
 
+@pytest.mark.slow
 def test_tables_in_the_order_of_the_arguments():
     run = gb.model(by_column, SCHOOLS, PUPILS).sample(draws=50, chains=2, seed=0)
     schools = pd.DataFrame({"name": ["e"], "size": [10.0]})

@@ -93,6 +93,7 @@ def test_results_come_back_without_the_model(tmp_path, request):
     assert "line" in view["text/plain"]
 
 
+@pytest.mark.slow
 def test_results_of_a_stored_run_are_written_when_they_are_found(tmp_path):
     folder = tmp_path / "store"
     run = ran(line, store=folder)

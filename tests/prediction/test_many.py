@@ -36,6 +36,7 @@ def agrees(draws, part):
     assert abs(draws.var() - var) < 4 * var * np.sqrt(2 / n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [None, pytest.param("NUTS b", marks=pytest.mark.slow)])
 def test_each_data_set_has_its_own_posterior(schedule, tmp_path):
     parts = [table(n, f"s{i}") for i, n in enumerate([12, 12, 9, 15, 15, 4])]

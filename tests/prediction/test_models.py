@@ -599,6 +599,7 @@ def test_a_process_written_by_its_factor_is_predicted_given_what_the_run_has_see
     assert "stays" not in run.predict().note
 
 
+@pytest.mark.slow
 def test_as_many_columns_as_rows_are_no_rows():
     table = RNG.normal(size=(5, 5)).astype(np.float32)
 
@@ -671,6 +672,7 @@ def test_of_categories_without_order_a_table_has_probabilities_and_effects_have_
         _ = picked.slope
 
 
+@pytest.mark.slow
 def test_the_run_s_own_rows_are_known_in_any_precision():
     """Rows in single precision were new ones, and a forecast was as many steps further out."""
     x = np.linspace(-1.0, 1.0, 30) / 3

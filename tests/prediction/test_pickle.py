@@ -31,6 +31,7 @@ def again(value):
     return pickle.loads(pickle.dumps(value))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("aside", [again, copy.deepcopy], ids=["pickled", "copied"])
 def test_predictions_and_what_is_made_of_them(run, aside):
     p = run.predict(DATA.assign(x=1.0)[:3])

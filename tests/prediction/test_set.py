@@ -48,7 +48,7 @@ def data(gaps: bool, names=None) -> pd.DataFrame:
     return t if names is None else t.astype({"x": "category"})
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", ["x", "exposure"])
 @pytest.mark.parametrize(
     ("fn", "gaps"),
@@ -104,6 +104,7 @@ def test_elements_that_are_left_open_say_nothing(name):
     assert np.abs(drawn).max() < 1000
 
 
+@pytest.mark.slow
 def test_what_cannot_be_given():
     t = data(True)
     run = gibbsite.model(by_site, t=t, missing="impute").sample(draws=20, chains=1, seed=1)
@@ -118,6 +119,7 @@ def test_what_cannot_be_given():
         run.predict(do={"x": nan})
 
 
+@pytest.mark.slow
 def test_categories_are_given_by_their_names():
     t = data(False, ["no", "yes"])
     run = gibbsite.model(by_category, t=t).sample(draws=150, chains=1, seed=1)
@@ -174,6 +176,7 @@ def autoregression(y):
 STEPS = np.array([0.2, 0.1, 2.2, 2.5, -0.3, 2.0], np.float32)
 
 
+@pytest.mark.slow
 def test_what_is_given_of_steps_weighs_and_stands():
     """A seventh level seen at 4: the forecast of the eighth is Kalman's."""
     run = gibbsite.model(walk, STEPS).sample(draws=4000, warmup=200, chains=4, seed=0)

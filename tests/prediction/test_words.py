@@ -61,6 +61,7 @@ def by_grade(d):
     numpyro.sample("y", dist.Normal(a[d["g"]], 0.1), obs=d["y"])
 
 
+@pytest.mark.slow
 def test_categories_that_are_whole_numbers_go_by_these():
     g = np.array([5, 6, 9, 5, 6, 9, 5, 6])
     d = pd.DataFrame({"g": pd.Categorical(g), "y": 1.0 * g})

@@ -56,6 +56,7 @@ def process(*arguments):
     )
 
 
+@pytest.mark.slow
 def test_the_last_line_and_sigterm(tmp_path):
     """A script that ends while its run goes on, and `python -m gibbsite sample` that is told to end."""
     program = PROGRAM.format(paths=[str(TESTS)], folder=str(tmp_path / "ends"))

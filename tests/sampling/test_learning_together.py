@@ -64,6 +64,7 @@ def gone_on_with(model, folder, moment, **options):
     return loaded
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("moment", [10, 33, 50, 100])
 def test_stopped_saved_and_resumed(model, whole, tmp_path, moment):
     """At the end of a window, within one, at the last end, and between the phases."""
@@ -123,6 +124,7 @@ def test_a_warm_up_ends_when_what_it_learns_has_settled(model, settled):
     assert float(block(settled).i[0]) == steps + 20
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("chunk", [7, 64])
 def test_its_end_does_not_depend_on_chunks(model, settled, chunk):
     same(model.sample(**AUTO, chunk=chunk), settled)
@@ -175,6 +177,7 @@ def test_exact_updates_and_adapting_ones_end_by_agreement():
     assert np.asarray(run._state.block_states[1].num_warmup).tolist() == [210] * 4
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "asked",
     [

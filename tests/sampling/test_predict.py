@@ -63,6 +63,7 @@ def test_one_number_observed_of_several():
     assert tree["observed_data"]["y"].shape == () and tree["posterior_predictive"]["y"].shape == (2, 6, 3)
 
 
+@pytest.mark.slow
 def test_what_a_model_is_conditioned_on_stays_and_is_no_datum():
     def scaled(y):
         mu = numpyro.sample("mu", dist.Normal(0, 1))

@@ -173,6 +173,7 @@ def test_options_of_kernels_are_checked_in_words(small, option, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_names_that_files_and_trees_spell_otherwise(tmp_path):
     names = ["arm/mu", "chain", "q\"u'o", "back\\slash", "x" * 150, "naïve 数据"]
 

@@ -29,6 +29,7 @@ def once(model, folder, steps=None, **changed):
     return run.wait()
 
 
+@pytest.mark.slow
 def test_run_again_and_again_until_it_is_done(model, whole, tmp_path):
     folder = tmp_path / "new" / "run"
     counts = [once(model, folder, steps).kept.steps for steps in (0, 10, 50, 80)]

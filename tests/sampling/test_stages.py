@@ -57,6 +57,7 @@ def test_what_does_not_change_the_program_does_not_compile_it_again(compilations
     assert not compilations
 
 
+@pytest.mark.slow
 def test_another_target_acceptance_is_no_other_program(compilations):
     model = gb.model(line, *data(26))
     options = {**OPTIONS, "warmup": 100, "draws": 60}
@@ -90,6 +91,7 @@ def test_nor_is_it_for_other_kernels(kernel, compilations):
     assert step_size(careful) < 0.7 * step_size(usual)
 
 
+@pytest.mark.slow
 def test_what_was_compiled_again_says_why():
     def curve(x, y):
         line(x, y)

@@ -19,6 +19,7 @@ SCHEDULE = "Gibbs z (*) NUTS [w p]"
 OPTIONS = {"draws": 60, "warmup": 40, "chains": 2, "seed": 1, "schedule": "Gibbs z (*) NUTS [w p]"}
 
 
+@pytest.mark.slow
 def test_starting_values_are_where_chains_start(model):
     z = np.arange(12) % 2
     p = np.array([[0.2, 0.8], [0.7, 0.1]])
@@ -77,6 +78,7 @@ def test_starting_values_of_what_is_no_latent_site(model):
             model.start(**OPTIONS, init={name: 1.0})
 
 
+@pytest.mark.slow
 def test_a_density_that_is_not_finite_names_site_row_and_value():
     x = np.ones(6, np.float32)
     x[4] = np.inf
@@ -93,6 +95,7 @@ def ordered():
         numpyro.factor("order", jnp.where((jnp.diff(z) > 0).all(-1), 0.0, -jnp.inf))
 
 
+@pytest.mark.slow
 def test_a_factor_that_no_start_fulfils_is_told_as_one():
     with pytest.raises(
         ModelError, match=r"factor 'order', at index \[\d\].* is -inf: what it asks of the draws"
@@ -210,6 +213,7 @@ def test_a_device_that_runs_out_of_memory(model, whole, monkeypatch):
         np.testing.assert_array_equal(run.draws[name][:, :60], v)
 
 
+@pytest.mark.slow
 def test_new_data_and_pointwise_likelihoods(model, whole):
     tree = whole.to_datatree(posterior_predictive=True, log_likelihood=True)
     y, p, z = model.args[0], whole.draws["p"], whole.draws["z"]

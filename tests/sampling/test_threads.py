@@ -73,6 +73,7 @@ def assert_equal(found, alone):
         np.testing.assert_array_equal(found[name], v, err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_users_model_beside_a_run_that_traces_its_own():
     alone, stack = what_users_do(), primitives._PYRO_STACK
     paused = Paused()

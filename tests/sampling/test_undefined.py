@@ -40,6 +40,7 @@ def test_the_run_fails_with_site_chain_draw_and_block(model, warmup, draws, seed
         run.resume()
 
 
+@pytest.mark.slow
 def test_infinite_values_of_deterministic_sites_are_no_failure(model):
     run = model.sample(draws=3, warmup=0, chains=1, seed=0)
     assert run.status == "finished" and np.isnan(run.draws["odd"]).all()

@@ -52,6 +52,7 @@ def same(run, whole, n):
             np.testing.assert_array_equal(v, right[name][:, : v.shape[1]])
 
 
+@pytest.mark.slow
 def test_what_is_in_the_journal_is_read_and_goes_on(copied, model, whole):
     assert checkpoint.read(copied)[0]["draws"]["posterior"]["steps"] == 0
     n = committed(copied)
@@ -85,6 +86,7 @@ def test_a_power_cut_before_the_disk_was_done(copied, whole):
     same(back, whole, n - 10)
 
 
+@pytest.mark.slow
 def test_damage_is_named_and_what_is_before_it_is_read(copied, whole):
     content, n = (copied / journal.FILE).read_bytes(), committed(copied)
     rng = np.random.default_rng(1)
@@ -272,6 +274,7 @@ def test_commits_go_on_beside_a_checkpoint(model, tmp_path, monkeypatch):
     assert not any((f / n).exists() for f in (folder, copies[-1][0]) for n in journal.FILES)
 
 
+@pytest.mark.slow
 def test_files_are_few_and_synced_together(model, tmp_path, monkeypatch):
     """A long run is a file an array, and the disk is waited for by several threads at once."""
     run = model.sample(**{**OPTIONS, "draws": 5000, "chunk": None}, store=tmp_path / "run")

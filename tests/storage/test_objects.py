@@ -195,6 +195,7 @@ def test_files_of_this_machine_are_folders(model, alone, tmp_path):
     shutil.rmtree(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_what_lies_beside_the_draws_is_sent(place, model):
     """Results and notes of a run that was stored and of one that was saved; they are gone from where they
     were sent when they are given up, and a run that was read sends what is noted of it, too."""

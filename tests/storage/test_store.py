@@ -86,6 +86,7 @@ class Crash(BaseException):
     """A kernel that is gone."""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("moment", range(0, 60, 4))
 def test_killed_at_any_write(model, whole, tmp_path, monkeypatch, moment):
     """Every file appears by a rename; the process dies at the n-th one, and nothing is written after it."""
@@ -163,6 +164,7 @@ def test_sigkill(model, tmp_path):
     same(back, model.sample(**{**OPTIONS, "draws": n + 30}))
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_process_do_not_write_one_store(model, tmp_path):
     folder = tmp_path / "run"
     run = model.start(**{**OPTIONS, "draws": 10_000_000}, store=folder)

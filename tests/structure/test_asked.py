@@ -136,6 +136,7 @@ def test_a_draw_within_a_name_is_told():
         gb.model(model, 1.0)
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_in_some_structures_is_there_in_all():
     """Where nothing asked for it, it was said to be absent."""
 

@@ -36,6 +36,7 @@ def same(a, b) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[n], b[n], equal_nan=True) for n in a)
 
 
+@pytest.mark.slow
 def test_a_geometric_recursion(run):
     n = np.arange(60)
     exact = 0.65 * 0.35**n * stats.norm(n, np.hypot(0.5, 0.6)).pdf(X)

@@ -40,6 +40,7 @@ def evidence(y: np.ndarray, k: int) -> float:
     return float(logsumexp(found))
 
 
+@pytest.mark.slow
 def test_any_element_goes_and_comes_between_any_two():
     """Of three components one or two are kept, each choice equally often. They come in front, in order, and
     go back to where they were. The choice does not depend on what else is known."""
@@ -154,6 +155,7 @@ def test_a_branch_with_a_site_that_nothing_can_integrate_out():
     assert abs(table.loc["nu", "mean"] - mean) < 4 * table.loc["nu", "mcse_mean"]
 
 
+@pytest.mark.slow
 def test_data_that_a_structure_cannot_have_give_it_no_weight():
     def model(x):
         if sample("c", dist.Bernoulli(0.5)):

@@ -115,6 +115,7 @@ def test_moves_leave_the_prior_as_it_is(sites, share, monkeypatch):
     assert max(worst.values()) < 4.2, sorted(worst.items(), key=lambda x: -x[1])[:5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sites", ["mu tau h w", pytest.param("tau", marks=pytest.mark.slow)])
 def test_what_comes_out_of_one_goes_into_it(sites, monkeypatch):
     """The two that one makes make that one again, at the same cost."""

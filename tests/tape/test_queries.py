@@ -132,6 +132,7 @@ def test_a_structure_that_changes_is_told_where():
     assert "≠ @4 decide: True ≠ False" in told
 
 
+@pytest.mark.slow
 def test_values_that_a_library_asks_for_are_decisions():
     """Else what was chosen by them would look independent of them."""
     x = jnp.array([1.0, -2.0, 3.0])

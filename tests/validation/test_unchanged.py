@@ -117,6 +117,7 @@ def models(held):
     return caught, told
 
 
+@pytest.mark.slow
 def test_draws_are_put_into_no_other_program(others):
     held, change = others
     caught, told = models(held)
@@ -153,6 +154,7 @@ def test_a_model_that_is_another_each_time_is_told_where_it_is_made_and_goes_on(
     assert run.predict().draws["y"].shape == (1, 30, 20)
 
 
+@pytest.mark.slow
 def test_arguments_are_those_that_were_given():
     """Arrays in containers were read again after they had been changed."""
     x = np.full(20, 2.0)

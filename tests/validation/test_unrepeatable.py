@@ -70,6 +70,7 @@ def direction():
     sample("y", dist.Normal(d[0] * sample("k", dist.Normal(0, 1)), 1.0), obs=0.3)
 
 
+@pytest.mark.slow
 def test_spheres_are_refused_with_the_way_out():
     with pytest.raises(ModelError, match=r"'d'.*on a sphere.*ProjectedNormalReparam"):
         gb.model(direction)

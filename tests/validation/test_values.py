@@ -237,6 +237,7 @@ def test_improper_priors_are_not_drawn_from():
         gb.model(flat, Y)
 
 
+@pytest.mark.slow
 def test_starts_are_looked_at():
     model = gb.model(sometimes, Y)
     with pytest.raises(ModelError, match=r"init: .* chain 1 starts where 'scale' of 'y' .* is -1"):

@@ -125,6 +125,7 @@ def test_whole_numbers_of_latents_that_begin_again_are_told():
     assert gb.model(few_of).sample(draws=500, chains=4, seed=0).verdict.ok
 
 
+@pytest.mark.slow
 def test_counts_that_are_cut_where_they_are_drawn_are_told():
     def counts(e, y):
         rate = numpyro.sample("rate", dist.Gamma(1, 1e-6))
@@ -151,6 +152,7 @@ POWERS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("use", POWERS)
 def test_squares_that_a_power_does_not_need_are_no_overflow(use):
     """JAX squares as often as an exponent has bits, and drops what it does not need: `2**jnp.arange(3)` was

@@ -40,7 +40,7 @@ def test_natural_parameters_in_single_precision(p):
     assert compare(p, gb.model(p.model).conditional(p.site), 1e-4) >= 1
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("p", PAIRS, ids=IDS)
 def test_natural_parameters_in_double_precision(p):
     """Also: joint differences over draws of the site equal those of the distribution that is drawn from."""
@@ -84,6 +84,7 @@ def regression(x, y):
     numpyro.sample("y", dist.Normal(x @ b + a, 0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_a_regression_is_drawn_as_a_vector():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(12, 3)).astype(np.float32), rng.normal(size=12).astype(np.float32)
@@ -116,6 +117,7 @@ def chain(y):
     numpyro.sample("y", dist.Normal(x, 0.5).to_event(1), obs=y)
 
 
+@pytest.mark.slow
 def test_a_gaussian_chain_is_drawn_jointly():
     y = np.array([0.2, 0.9, 1.0, 0.1], np.float32)
     found = gb.model(chain, y).conditional("x").natural({})
@@ -207,6 +209,7 @@ DECIDED = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("model", "families", "ends"), DECIDED, ids=["switch", "place", "product"])
 def test_every_branch_is_drawn_by_its_own_kernel(model, families, ends):
     m = gb.model(model)

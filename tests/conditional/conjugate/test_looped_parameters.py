@@ -16,6 +16,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow if n == "Beta" else ()) for n in FAMILIES]
 )

@@ -51,6 +51,7 @@ def covariances(y, w):
             numpyro.sample("y", dist.MultivariateNormal(m[z], cov[z]), obs=y)
 
 
+@pytest.mark.slow
 def test_covariances_are_inverse_wishart():
     y = np.random.default_rng(2).normal(size=(5, 2)).astype(np.float32)
     keep, z = np.array([True, True, False, True, True]), np.array([0, 1, 1, 1, 0])
@@ -108,6 +109,7 @@ def precision_in_a_square():
     numpyro.factor("f", -jnp.sum(om**2))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "model",
     [

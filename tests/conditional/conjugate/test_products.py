@@ -66,7 +66,7 @@ def groups(x):
         sample("x", dist.Normal(1.0 * z, 0.5), obs=x)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("model", [sticks(weights), sticks(by_logarithms), sticks(by_loop), weighted, groups])
 def test_the_conditional_of_sticks_is_that_of_the_density(model):
     found = gibbsite.model(model, X)
@@ -83,6 +83,7 @@ def test_the_conditional_of_sticks_is_that_of_the_density(model):
         assert float(jnp.sum(own.log_prob(a) - own.log_prob(b))) == pytest.approx(exact, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_counts_are_whole_where_they_are_large():
     """3 of 100,000 at one stick: to the digit beside the others."""
     z = np.repeat(np.arange(4), [60_000, 3, 39_990, 7])

@@ -39,6 +39,7 @@ def test_the_key_at_which_jax_s_own_sampler_has_hung():
 MATRIX = array([[2.0, 0.6], [0.6, 1.0]])
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "make, whole, real",
     [

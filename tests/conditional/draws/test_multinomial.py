@@ -18,6 +18,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_counts_have_their_moments(name):
     """Means and covariances beside the closed form, within five standard errors."""

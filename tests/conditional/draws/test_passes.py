@@ -73,7 +73,7 @@ KINDS = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_samplers_take_as_many_passes_as_they_are_told_to(kind, monkeypatch):
     """Means of some thousand draws, of one element and of fifty that wait for the last: told are those of the

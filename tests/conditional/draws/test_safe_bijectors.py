@@ -18,7 +18,7 @@ from scipy import stats
 PLACES = (1e-30, 1e-10, 1e-3, 0.1, 0.5, 0.9, 10.0, 1e10)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     ("family", "parameters", "truth"),
     [
@@ -44,6 +44,7 @@ def test_the_law_of_what_numbers_can_hold(family, parameters, truth):
     assert (np.abs(below - expected) <= 4.5 * np.sqrt(expected * (1 - expected) / len(x)) + 1e-12).all()
 
 
+@pytest.mark.slow
 def test_shares_of_a_whole_of_many_parts():
     concentration = jnp.full(4000, 0.02)
     x = np.asarray(drawn_here(dist.Dirichlet(concentration)).sample(jax.random.key(1), (30,)))

@@ -100,6 +100,7 @@ def uniform_by_rank(d, logdensity):
         assert gap < 1.95 / np.sqrt(FEW), (i, gap)  # one in a thousand by chance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "power", [pytest.param(p, marks=pytest.mark.slow if p > 0 else ()) for p in CONVEX_POWERS]
 )
@@ -131,6 +132,7 @@ def test_gaussians_of_negative_precision():
     )
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("power", POWERS)
 def test_powers_of_gammas(power):
     a, b, low, high = columns(POWERS[power])
@@ -140,11 +142,13 @@ def test_powers_of_gammas(power):
     )
 
 
+@pytest.mark.slow
 def test_betas():
     a, b, low, high = columns(BETAS)
     check(TruncatedBeta(a, b, low, high), lambda t, i: (a[i] - 1.0) * np.log(t) + (b[i] - 1.0) * np.log1p(-t))
 
 
+@pytest.mark.slow
 def test_gaussians():
     s, h, low, high = columns(GAUSSIANS)
     # relative to a place inside, so that what is left is small
@@ -159,6 +163,7 @@ def many(family, rows, power=()):
     return family(*columns([r[:2] for r in rows]), *power, *columns([r[2:] for r in rows]))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "make",
     [

@@ -63,7 +63,7 @@ def structure(conditional):
     return "one by one" if s.colours is None else f"{s.n_colours} colours"
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(56)
 @pytest.mark.parametrize(("name", "site"), DISCRETE)
 def test_logits_are_the_normalised_joint(models, name, site):
     case, conditional = ZOO[name], models[name].conditional(site)
@@ -111,7 +111,7 @@ def test_the_structure_that_was_found(models, name, site):
     assert structure(models[name].conditional(site)) == ZOO[name].structure[site]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(50)
 @pytest.mark.parametrize(("name", "site"), DISCRETE)
 def test_samples_are_in_the_support_and_pure(models, name, site):
     conditional, state = models[name].conditional(site), ZOO[name].state(0)
@@ -138,6 +138,7 @@ def enumerate_site(case, conditional, site, state):
 SMALL = [("hmm_slices", "z"), ("hmm_scan", "z"), ("hmm_factorial", "b"), ("gmm", "z"), ("groups", "s")]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("name", "site"), SMALL)
 def test_independent_and_chain_draws_follow_the_exact_joint(models, name, site):
     """The frequencies of whole paths, by a chi-square test that chance passes 999 times in 1000."""

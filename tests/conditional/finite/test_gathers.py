@@ -87,7 +87,7 @@ def usable(read, indices):
     return bool(jnp.isfinite(read(jnp.ones(K), jnp.asarray(indices))).all())
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("read", READS)
 def test_a_continuous_site_read_by_data(read, prior):
@@ -98,7 +98,7 @@ def test_a_continuous_site_read_by_data(read, prior):
         assert found == "conjugate"
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(35)
 @pytest.mark.parametrize("lowest", [0, -2])
 @pytest.mark.parametrize("read", READS)
 def test_a_site_read_by_a_discrete_one(read, lowest):
@@ -148,6 +148,7 @@ def walk(mode, fill):
     return model
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("mode", ["fill", "clip", "promise_in_bounds"])
 def test_a_chain_whose_last_value_is_out_of_the_tables_range(mode):
     fill = {"fill_value": 0.5} if mode == "fill" else {}

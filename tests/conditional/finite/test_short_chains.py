@@ -42,6 +42,7 @@ def by_name(fn, z):
     return {"z": z} if fn is scanned else {f"z[{t}]": z[t] for t in range(len(z))}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("fn", [looped, scanned])
 @pytest.mark.parametrize("n", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_draws_are_the_enumerated_joint(fn, n):

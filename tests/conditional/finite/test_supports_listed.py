@@ -104,6 +104,7 @@ def test_counts_dealt_out_to_categories():
         np.testing.assert_allclose(ours[i], p / p.sum(), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_latent_count_that_no_other_value_fits():
     """A run moves both, though neither can leave the other behind."""
     run = gb.model(latent_count, Y).sample(draws=50, warmup=10, chains=2, seed=0)
@@ -139,6 +140,7 @@ def in_turn(y):
         numpyro.sample(f"y{t}", dist.Binomial(n, 0.5), obs=y[t])
 
 
+@pytest.mark.slow
 def test_counts_out_of_each_other_are_listed():
     """The widest range of one was asked for by its own, without end."""
     model = gb.model(survivors, np.array([4, 2, 1]))
@@ -203,6 +205,7 @@ def neighbours_of_a_share(y):
     numpyro.sample("y", dist.Binomial(8 - n[:-1] - n[1:], 0.4), obs=y)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [int, float])
 def test_counts_with_a_neighbour_are_summed_out_and_drawn_as_they_are(dtype):
     """A sum over all their values; they are drawn as a chain, by tables of pairs some of which cannot be."""

@@ -116,7 +116,7 @@ MODELS = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("fn", MODELS)
 def test_logits_are_the_normalised_joint(fn):
     site, count, args = MODELS[fn]

@@ -113,6 +113,7 @@ def thinned():
     numpyro.sample("x", dist.Normal(k, 1.0), obs=2.0)
 
 
+@pytest.mark.slow
 def test_a_count_out_of_one_without_end():
     n, k = (v.ravel() for v in np.meshgrid(np.arange(25), np.arange(25), indexing="ij"))
     p = stats.poisson.pmf(n, 4) * stats.binom.pmf(k, n, 0.3) * stats.norm.pdf(2, k, 1)

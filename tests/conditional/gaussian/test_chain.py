@@ -74,7 +74,7 @@ def around(found, noise):
     return factor.backward(factor.forward(found["information"][..., None]) + noise[..., None])[..., 0]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize(("model", "reach"), CHAINS, ids=[m.__name__ for m, _ in CHAINS])
 def test_a_chain_is_the_dense_gaussian(model, reach):
     with jax.enable_x64(True):
@@ -168,6 +168,7 @@ def local_trend(y, tau):
     numpyro.sample("v", dist.Normal(x[1], 1.0).to_event(1), obs=-y)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("fn", "order", "offset", "tau"),
     [

@@ -95,7 +95,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(("fn", "args", "way"), CASES.values(), ids=CASES)
 def test_the_information_is_that_of_the_log_joint(fn, args, way):
     model = gb.model(fn, *args)

@@ -47,6 +47,7 @@ def normalised(log):
     return p / p.sum()
 
 
+@pytest.mark.slow
 def test_a_change_point_is_drawn_with_its_lines_integrated_out():
     log = []
     for k in range(9):
@@ -124,6 +125,7 @@ def marginal_of_the_scale(log_tau):
     return prior + evidence(np.column_stack([np.eye(5), np.ones(5)]), [*[tau**-0.5] * 5, 3], 1.0, EFFECTS)
 
 
+@pytest.mark.slow
 def test_a_scale_is_drawn_with_its_effects_integrated_out():
     model = gb.model(few)
     assert model.schedule().text == "Collapsed [tau mean u] (*) Conjugate a"

@@ -162,7 +162,7 @@ def arrow(model, sites, state):
     return np.asarray(mean, np.float64), root @ root.T, float(half)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CASES)
 def test_a_joint_draw_has_the_moments_of_dense_algebra(name):
     fn, sites, told = CASES[name]
@@ -178,6 +178,7 @@ def test_a_joint_draw_has_the_moments_of_dense_algebra(name):
     assert half == pytest.approx(-np.linalg.slogdet(cov)[1] / 2, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_a_second_crossed_effect_that_is_large_is_summed_directly(monkeypatch):
     """The path for many items, whose slopes along every row would not fit in memory."""
     monkeypatch.setattr(layout, "_MOST_ROWS", 0)

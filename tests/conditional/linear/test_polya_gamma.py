@@ -64,6 +64,7 @@ CERTIFIED = {  # b, a of exp(a psi) / (1 + exp(psi))^b
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_the_exponents_of_a_logistic_likelihood_are_read_off(name):
     fn, b, a = CERTIFIED[name]

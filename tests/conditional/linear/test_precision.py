@@ -47,6 +47,7 @@ def right(found, spread=0.003, mean=0.02):
     assert found.rounding < 0.2, found
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", ["years", "two years", "after the intercept"])
 def test_years_beside_an_intercept(case):
     x = YEARS if case != "two years" else np.repeat([2019.0, 2020.0], 20)
@@ -97,6 +98,7 @@ def test_what_cannot_be_held_says_so():
     assert found.mean > 0.02 and found.rounding > 0.2
 
 
+@pytest.mark.slow
 def test_a_matrix_with_years_among_its_columns():
     """A site by itself, whose draw takes the other way only where columns make up for each other."""
     x = np.c_[np.ones(30), YEARS, RNG.normal(size=30)].astype(np.float32)
@@ -131,6 +133,7 @@ def noisy(x, y):
         numpyro.sample("y", dist.Normal(a + b * x, tau**-0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_a_run_over_years_with_unknown_noise_agrees_with_quadrature():
     y = np.float32(3 + 0.2 * (YEARS - 2019) + 0.1 * RNG.normal(size=30))
     run = gb.model(noisy, np.float32(YEARS), y).sample(draws=2000, seed=0)

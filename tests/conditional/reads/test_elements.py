@@ -51,6 +51,7 @@ def pairs():
     numpyro.sample("y", dist.StudentT(3.0, u + v[1:] * v[:-1], 1.0), obs=y)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("fn", [effects, rates, shares, boxed, pairs])
 def test_elements_change_as_the_whole_density_does(fn):
     """Moving one element by itself changes NumPyro's joint density by what its own conditional says."""
@@ -124,6 +125,7 @@ def test_slices_side_by_side_are_those_of_each_element():
     assert np.abs(np.corrcoef(draws.T) - np.eye(4)).max() < 4.5 / np.sqrt(len(draws))
 
 
+@pytest.mark.slow
 def test_latent_utilities_are_sliced_and_converge():
     """The probit model as Albert and Chib (1993) write it: gradients do not feel on which side of zero a
     utility is. Against quadrature over the coefficients."""

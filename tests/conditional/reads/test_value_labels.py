@@ -25,6 +25,7 @@ def model(region, sick, y, shift=0):
     numpyro.sample("sick", dist.Bernoulli(0.5))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("shift", [0, 1])
 def test_labels_come_from_plates_that_values_are_places_in_and_from_columns_of_the_name(shift):
     """`mu[z]` names the values of z, `mu[(z + 1) % 3]` and `mu[2 - last]` do not; `two` has as many values as

@@ -184,6 +184,7 @@ def leaf(y):
     numpyro.sample("y", dist.Normal(mu, 1), obs=y)
 
 
+@pytest.mark.slow
 def test_a_latent_that_no_data_see_follows_its_density():
     """mu given three values of mean 5 has mean 15 / 3.01 and variance 1 / 3.01; x adds a variance of .25."""
     m = gb.model(leaf, np.array([5.0, 5.2, 4.8], np.float32))

@@ -39,6 +39,7 @@ def half(x, y):
     numpyro.sample("y", dist.Normal(net(x)[:, 0], 0.1), obs=y)
 
 
+@pytest.mark.slow
 def test_a_network_with_priors_is_sampled():
     m = gb.model(regression, X, Y)
     assert [n for n, s in m.sites.items() if s.role == "latent"] == ["nn/bias", "nn/kernel"]

@@ -42,6 +42,7 @@ def test_a_loop_has_the_density_that_it_has_without():
         np.testing.assert_allclose(found.log_joint(state), plain.log_joint({"x": x}), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_loop_is_sampled_conditioned_and_predicted():
     plain, other = gb.model(path, Y), gb.model(scoped(path), Y)
     options = {"draws": 50, "warmup": 20, "chains": 2, "seed": 0}

@@ -56,6 +56,7 @@ def test_one_that_is_alive_is_waited_for():
     assert order == ["first", "then", "then"]
 
 
+@pytest.mark.slow
 def test_a_check_beside_it_does_not_turn_validation_under_a_model_that_is_traced(monkeypatch):
     begun, inside, done = (threading.Event() for _ in range(3))
     seen = []

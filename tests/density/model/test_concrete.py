@@ -78,6 +78,7 @@ CASES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("model", CASES)
 def test_only_what_was_touched_is_fixed(model):
     x = X.astype(np.float32)

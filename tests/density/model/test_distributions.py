@@ -59,7 +59,7 @@ def same(model, args, states):
     return pairs[:, 1]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(45)
 @pytest.mark.parametrize("name", MAKERS)
 def test_latent_and_observed(name):
     make = MAKERS[name]

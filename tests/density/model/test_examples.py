@@ -17,7 +17,7 @@ POSSIBLE = {"mace": {"s": 1}}
 """Values of sites of which draws from the prior would contradict the data: only guesses can be wrong."""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("fn", CASES)
 def test_an_example_has_a_schedule_and_numpyro_s_density(fn):
     args = ALL[fn]

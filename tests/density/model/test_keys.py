@@ -27,6 +27,7 @@ def projected(y, key=None):
         numpyro.sample("y", dist.Normal(mu * e + z, 1.0), obs=y)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*KEYS, "typed argument", "raw argument"])
 def test_every_stage_of_a_model_with_keys(name):
     given = {"typed argument": jax.random.key(3), "raw argument": jax.random.PRNGKey(3)}

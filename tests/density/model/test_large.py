@@ -94,6 +94,7 @@ def test_beta_functions_keep_their_digits():
         assert abs(float(ratio(x, np.float32(k))) - more) < 2e-5 * (1 + abs(more))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", DENSITIES)
 def test_densities_hold_at_large_concentrations(name):
     statement, of = DENSITIES[name]
@@ -186,6 +187,7 @@ MARGINALS = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", MARGINALS)
 def test_what_is_integrated_out_leaves_a_density_that_holds(name):
     (fn, args, site), place, of = MARGINALS[name]
@@ -206,6 +208,7 @@ def test_what_is_integrated_out_leaves_a_density_that_holds(name):
                 assert float(slopes[n]) == pytest.approx((up - down) / (0.002 * v), rel=5e-3, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_values_that_cannot_be_have_no_density():
     """More hits than throws, fewer than none, and nothing at all where something must be."""
 
@@ -260,6 +263,7 @@ def counts_of(y):
         S("y", dist.Poisson(rate), obs=y)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("size", [1000, pytest.param(100_000, marks=pytest.mark.slow), 10_000_000])
 def test_evidences_of_large_counts(size):
     """A logarithm of ten millions' factorial is known to 16 in single precision."""
@@ -279,6 +283,7 @@ def change_point(n, y):
     S("y", dist.Binomial(n, p[(jnp.arange(8) >= t).astype(int)]), obs=y)
 
 
+@pytest.mark.slow
 def test_odds_of_large_counts():
     n, y = 1_000_000, np.random.default_rng(0).binomial(1_000_000, 0.05, 8)
     model = gb.model(change_point, n, y)
@@ -326,6 +331,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_components_of_large_counts_are_told_apart(name):
     """`k log m - m` of counts of forty thousand is off by a fiftieth of a nat a datum in single precision,

@@ -88,6 +88,7 @@ NARROW = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", NARROW)
 def test_integers_wrap_around_as_jax_wraps_them(name):
     largest = max(1.0, 0.3 * float(jnp.abs(NARROW[name](jnp.arange(4)).astype(float)).max()))

@@ -9,6 +9,7 @@ QUICK = "counted_up bit_beside_a_flat_site simplex_of_one".split()
 CASES = [pytest.param(f, id=f.__name__, marks=[] if f.__name__ in QUICK else pytest.mark.slow) for f in RUN]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fn", CASES)
 def test_a_model_runs_as_it_stands(fn):
     model = gb.model(fn, *RUN[fn])

@@ -94,6 +94,7 @@ MODELS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:Out-of-support values")
 @pytest.mark.parametrize("fn", MODELS)
 def test_what_lies_outside_is_impossible(fn):

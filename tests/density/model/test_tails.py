@@ -25,6 +25,7 @@ def model(low, high, wrapped):
     numpyro.sample("x", fn, obs=mirrored)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_densities_and_slopes_hold_in_tails(bounds, wrapped):
@@ -114,6 +115,7 @@ def _counts():
     yield lambda total_count, logits: dist.NegativeBinomialLogits(total_count, logits), named, k, of
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "case",
     range(7),
@@ -137,6 +139,7 @@ def test_counts_that_cannot_be_are_impossible():
     assert np.all(np.asarray(log_prob(0.5)) == -np.inf)
 
 
+@pytest.mark.slow
 def test_days_of_a_hundred_thousand_visits():
     """NumPyro's density is off by tens of nats there, and no step of a trajectory is accepted."""
     rng, n = np.random.default_rng(0), 365

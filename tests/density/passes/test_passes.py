@@ -128,6 +128,7 @@ def variants(program):
     return {**found, "all": whole}
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     "name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in MODELS]
 )

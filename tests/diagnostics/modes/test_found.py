@@ -165,6 +165,7 @@ def test_turns_of_an_angle_are_no_modes():
     assert "modes" not in str(run.verdict)
 
 
+@pytest.mark.slow
 def test_modes_of_discrete_sites_alone_are_told_without_weights():
     """No coordinates are left to measure a mass by."""
 

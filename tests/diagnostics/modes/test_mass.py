@@ -146,6 +146,7 @@ def two_far():
     numpyro.sample("y", dist.Normal(x.sum(), 1000.0), obs=0.0)
 
 
+@pytest.mark.slow
 def test_modes_of_a_prior_are_looked_for_where_it_has_them():
     run = gb.model(two_far).sample(draws=200, seed=0, schedule="Slice x")  # NUTS would cross by itself
     assert "placed beyond a valley" in run.starts and not run.verdict.ok

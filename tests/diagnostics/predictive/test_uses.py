@@ -129,6 +129,7 @@ def log_joint(row, v):
     return total + norm.logpdf(v["new"], v["loc"][0]) / row.spread**2
 
 
+@pytest.mark.share(3)
 @EVERY
 def test_the_density_that_kernels_have(name):
     row, model = ROWS[name], model_of(name)

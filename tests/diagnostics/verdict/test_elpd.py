@@ -33,6 +33,7 @@ def summary(each):
     return each.sum(), np.sqrt(len(each) * np.var(each))
 
 
+@pytest.mark.slow
 def test_labels_weights_and_masks():
     weights, there = np.array([1.5, 0.5, 1.0, 2.0, 1.0]), np.array([True, True, False, True, True])
 
@@ -121,6 +122,7 @@ def test_the_rate_of_convergence():
     assert rate[4] == pytest.approx(0.585, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_conditioned_and_imputed():
     def model(x, y):
         m = numpyro.sample("m", dist.Normal(0, 1))
@@ -143,6 +145,7 @@ def test_conditioned_and_imputed():
     np.testing.assert_allclose([found.elpd, found.se], summary(truth), atol=0.1)
 
 
+@pytest.mark.slow
 def test_counts_of_which_a_datum_reads_two_are_summed_out():
     y = np.array([1.0, 3.0, 2.05], np.float32)
 
@@ -241,6 +244,7 @@ def test_few_different_likelihoods_have_a_sum_and_no_shape():
     assert np.isnan(found.pareto_k).all() and found.warning
 
 
+@pytest.mark.slow
 def test_what_factors_say_of_data_is_told():
     def truncated(y):
         m = numpyro.sample("m", dist.Normal(0, 2))

@@ -113,6 +113,7 @@ def filled_in(x, y):
     sample("y", dist.Normal(x, 0.5), obs=y)
 
 
+@pytest.mark.slow
 def test_what_is_observed_at_values_computed_from_latents_is_told():
     x, y = np.array([0.3, np.nan, 1.2, -0.4]), np.array([0.1, 0.9, 1.4, -0.2])
     found = gb.model(filled_in, x, y).sample(draws=100, warmup=100, chains=2, seed=0).elpd()

@@ -44,6 +44,7 @@ def runs():
     )
 
 
+@pytest.mark.slow
 def test_what_changed_is_told_from_run_to_run(runs):
     assert [entry.changed for entry in runs.entries] == [
         "",
@@ -106,6 +107,7 @@ class Logged:
         return nullcontext()
 
 
+@pytest.mark.slow
 def test_a_project_across_days(tmp_path):
     """Stores of a folder tell source, data and what was noted, without the model; a page shows them."""
     first = gb.model(normal, Y, _source=SOURCES[0], _name="m").sample(**ASKED, store=tmp_path / "a")

@@ -39,6 +39,7 @@ def test_a_model_in_double_precision_is_judged_in_the_thread_of_its_run():
     assert run.verdict.notes == ()
 
 
+@pytest.mark.slow
 def test_a_bit_that_no_chain_ever_moved_is_told():
     m = gb.model(model, 1.5)
     init = {"z": np.zeros(4, int), "x": np.full(4, 0.5, np.float32)}
@@ -75,6 +76,7 @@ def known_margins():
     sample("y", dist.Normal(1.0 * x[0, 0], 1.0), 1.0)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("fn", "init", "told"),
     [
@@ -125,6 +127,7 @@ def door():
     numpyro.factor("host", jnp.where((prize == pick) & (prize < 2), 0.0, -jnp.inf))
 
 
+@pytest.mark.slow
 def test_what_is_drawn_as_one_is_not_told_as_held():
     model = gb.model(door)
     assert model.schedule().text == "Gibbs [prize pick]"
@@ -202,6 +205,7 @@ def test_a_scale_whose_posterior_has_no_end_at_zero_is_told(power):
     assert not power or (not run.verdict.ok and "has no end at zero" in str(run.verdict))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("data", [1, 2, 4])
 def test_a_scale_whose_posterior_has_no_end_at_infinity_is_told(data):
     """With a flat mean one datum says nothing of a scale, two leave 1 / s; of four there is a posterior."""
@@ -217,6 +221,7 @@ def test_a_scale_whose_posterior_has_no_end_at_infinity_is_told(data):
     assert data == 4 or (not run.verdict.ok and "s has no end at infinity" in str(run.verdict))
 
 
+@pytest.mark.slow
 def test_a_slope_that_separates_has_no_end():
     def separated(x, y):
         b = sample("b", dist.ImproperUniform(dist.constraints.real, (), ()))

@@ -75,6 +75,7 @@ def unevenness(count):
     return (count - count.T)[i, j] / np.sqrt(total[i, j])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_flows_are_those_of_the_target(name):
     build, reversible = KERNELS[name]

@@ -133,7 +133,7 @@ def fits(row, fn):
     return all(row.fits(model, n) is None for n, s in model.sites.items() if s.role == "latent")
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(25)
 @pytest.mark.parametrize(
     ("build", "target"),
     [
@@ -149,6 +149,7 @@ def test_kernel_reaches_the_moments(build, target):
     assert all(jnp.all(jnp.isfinite(x)) for x in draws.values())
 
 
+@pytest.mark.slow
 def test_blocks_in_order_draw_what_they_do_in_numpyros_composite():
     def draws(composite):
         model = TARGETS["hierarchy"].model

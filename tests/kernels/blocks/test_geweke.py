@@ -128,7 +128,7 @@ QUICK = {
 PAIRS = [(k, model) for k in kernels() if k not in ("Interleave", "Tempered") for model in DATA]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize(
     ("kernel", "model"),
     [
@@ -184,6 +184,7 @@ BARE = [
 
 
 # the composite holds two of them
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "build"),
     [pytest.param(n, b, id=n, marks=() if " and " in n else pytest.mark.slow) for n, b in BARE],

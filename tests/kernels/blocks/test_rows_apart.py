@@ -57,6 +57,7 @@ def test_which_rows_are_apart():
     assert rows_apart(gb.model(mixed, Y).density, ("x", "i")) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, pytest.param(0.6, marks=pytest.mark.slow)])
 def test_rows_have_their_posterior(scale):
     run = gb.model(classes, Y, scale).sample(

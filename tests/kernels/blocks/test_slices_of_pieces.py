@@ -26,6 +26,7 @@ def side_by_side(y):
     numpyro.sample("y", dist.Normal(loc[:, None], 0.5).to_event(2), obs=np.stack([y, y]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [looked_up, pytest.param(side_by_side, marks=pytest.mark.slow)])
 def test_chains_go_over_the_gaps_between_pieces(fn):
     """Of five cells two weigh .53 and .42, and what lies between them nothing."""

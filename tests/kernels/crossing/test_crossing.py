@@ -98,6 +98,7 @@ def cases(of):
     return [pytest.param(c, marks=pytest.mark.slow if c in SLOW else ()) for c in of]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", cases(FAMILY))
 def test_what_decides_each_other_is_drawn_right(case):
     model, y, density, values, (low, high) = FAMILY[case]
@@ -174,6 +175,7 @@ def plated(y=None):
         sample("y", dist.Normal(x, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_the_prior_survives():
     found = gb.model(plated, np.zeros(4))
     assert "Crossing [z x]" in found.schedule().text

@@ -74,7 +74,7 @@ def energies(request):
         return single, found()
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("lam", [0, 1])
 def test_single_precision_says_what_double_does(energies, lam):
     (energy, gradient), (right, slope) = ([np.asarray(a[lam], float) for a in pair] for pair in energies)
@@ -108,6 +108,7 @@ def as_a_run_sees_it(fn):
     return MarginalModel(model.name, model.density, marginal, model.execution.inputs, ("here",))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("fn", [looped, summed])
 def test_a_density_that_is_evaluated_as_a_whole_is_told_the_distances(fn):
     """Also where single precision is enough."""

@@ -37,6 +37,7 @@ def test_there_and_back_with_the_slope_of_the_way(power, knee):
         np.testing.assert_allclose(g, jax.vmap(jax.grad(moved))(u), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_straight_stays_to_the_bit_and_extremes_are_finite():
     v = jnp.asarray([-300.0, -1.7, 0.0, 2.3, 87.0], jnp.float32)
     plain = straight(5)

@@ -97,6 +97,7 @@ def test_what_it_leaves_is_what_it_found():
     np.testing.assert_allclose(after.energy, -wave(after.u[:, 0]), atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fn",
     [

@@ -150,6 +150,7 @@ def test_centred_is_as_written_and_non_centred_as_by_hand_bit_for_bit(name, doub
         np.testing.assert_array_equal(v[last.at], by_hand)
 
 
+@pytest.mark.slow
 def test_two_ways_of_writing_one_model_have_the_same_coordinates(double):
     """Centred as declared and non-centred by hand, brought to the same degree, are one density."""
     declared, case, _ = made("eight schools")

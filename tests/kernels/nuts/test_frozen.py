@@ -28,6 +28,7 @@ def by_hand(y=None):
     numpyro.sample("y", dist.Normal(mu + tau * z, 0.7), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [declared, pytest.param(by_hand, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_frozen_at_random(model, seed):

@@ -78,6 +78,7 @@ def frozen(names, seed, white=None):
     return model, Gibbs([(kernel, list(analysed.density.latents))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("walk",), pytest.param(tuple(FORMS), marks=pytest.mark.slow)])
 def test_white_in_one_block(names):
     survives(*frozen(names, 0, white=True), chains=1500, steps=3)

@@ -65,6 +65,7 @@ def test_low_rank_makes_correlated_normals_round():
     assert spread.max() / spread.min() < 8 < 40 < plain.max() / plain.min()
 
 
+@pytest.mark.slow
 def test_small_blocks_have_a_direction_for_every_dimension():
     """One long direction that all coordinates share leaves the others uneven, each by as much as the next: of
     twenty-four, sixteen directions leave eight behind."""
@@ -117,6 +118,7 @@ def toy(q, n=4000, seed=0):
     return x[:, 1:], g[:, 1:], x[:, :1], jnp.ones((n, 1))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("q", [0.1, 0.5, 1.0, 4.0, 30.0])
 def test_the_degree_of_a_toy_is_known(q):
     x, g, loc, scale = toy(q)
@@ -184,6 +186,7 @@ def test_the_acceptance_aimed_at_rises_where_trajectories_go_astray():
     np.testing.assert_allclose(after(160, [9, 9, 9, 9], raises=False), 0.8)  # it was given
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("num_warmup", "done", "depth"),
     [(500, 0, EARLY_DEPTH), (500, EARLY - 1, EARLY_DEPTH), (500, EARLY, 10), (20, 20, 10), (0, 0, 10)],

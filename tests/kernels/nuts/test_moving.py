@@ -185,6 +185,7 @@ def test_the_ends_are_those_that_the_data_and_latents_give():
         gb.model(observed_bound, np.array([0.3, 0.5])).schedule("NUTS a")
 
 
+@pytest.mark.slow
 def test_a_flat_prior_is_normal_between_two_ends():
     to = Between(jnp.array(-1.0), jnp.array(3.0))
     u = jnp.linspace(-5, 5, 41)

@@ -27,6 +27,7 @@ def counted():
     return model, runs
 
 
+@pytest.mark.slow
 def test_it_is_that_of_the_potential_and_the_model_is_run_once(counted):
     model, runs = counted
     density = gb.model(model, Y).density

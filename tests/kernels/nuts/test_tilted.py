@@ -52,6 +52,7 @@ def test_found(fn):
     assert not set(names) & set(declared(density, block, (), "non-centred"))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("fn", [positive, lines])
 def test_the_log_density_is_that_of_the_model_plus_the_jacobian(fn):
     names, args = FOUND[fn]

@@ -105,6 +105,7 @@ def plain(w, r, eps, doublings, noise, most):
     return chosen, used, np.mean(accepts)
 
 
+@pytest.mark.slow
 def test_every_decision_is_that_of_a_tree_whose_leaves_are_all_kept(many):
     w, r, step_size, doublings, noise, found = many
     steps = []
@@ -179,6 +180,7 @@ def from_one_place():
     return w, jax.jit(both)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_size", [pytest.param(0.11, marks=pytest.mark.slow), 0.7])
 def test_from_one_place_it_goes_where_numpyros_goes(from_one_place, step_size):
     n = 4000

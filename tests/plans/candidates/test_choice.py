@@ -155,6 +155,7 @@ def claims(y):
         )
 
 
+@pytest.mark.slow
 def test_what_meets_in_a_factor_holds_each_other():
     """Drawn apart from the shape its rate had 75 effective draws of 4000, and thousands with it."""
     model = gb.model(claims, np.array([0.0, 1.3, 2.2, 0.4, 0.0, 3.1, 1.1, 0.9], np.float32))
@@ -169,6 +170,7 @@ def lattice(size):
     numpyro.factor("down", j * (z[1:] == z[:-1]).sum())
 
 
+@pytest.mark.slow
 def test_what_is_drawn_jointly_is_not_drawn_one_by_one_for_a_coefficient():
     """With the coefficient integrated out no element ever moved."""
     assert gb.model(lattice, 3).schedule().text == "Gibbs(joint=True) z (*) Conjugate j"
@@ -448,6 +450,7 @@ def test_walks_of_coefficients_go_by_gradients_where_their_integral_is_dear():
     assert any(c.text.startswith("Eliminate") for c in schedule.candidates)
 
 
+@pytest.mark.slow
 def test_noise_of_vectors_that_read_themselves_is_held_by_their_coefficients():
     """Of simultaneous equations; not of a regression on other columns, nor on the vectors before."""
     rng = np.random.default_rng(0)

@@ -240,6 +240,7 @@ def test_many_coupled_steps_are_left_to_gradients(size, together):
     assert update.kernel == ("NUTS" if together and size == 40 else "Slice")
 
 
+@pytest.mark.slow
 def test_a_chain_is_drawn_by_its_recursion_whatever_its_means_are():
     def chain(y):
         rows = numpyro.sample("P", dist.Dirichlet(jnp.ones((2, 2))).to_event(1))
@@ -283,6 +284,7 @@ def hidden_chain(y):
     scan(step, 0, y)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("model", "text"),
     [

@@ -16,6 +16,7 @@ sys.path.remove(BENCHMARKS)
 FEW = {"effects 26, noise 8", "8 groups of 40", "crossed 20 by 10", "walk 80", "lasso 10", "pumps"}
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", [n if n in FEW else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_every_candidate_can_be_asked_for_by_its_text(name):
     fn, args = CASES[name]()

@@ -46,7 +46,7 @@ def table() -> dict[str, str]:
     return dict(line.split(": ", 1) for line in TABLE.read_text(encoding="utf-8").splitlines())
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(135)
 @pytest.mark.parametrize("name", CASES)
 def test_a_default_schedule_is_the_one_in_the_table(name):
     assert schedule_of(name) == table()[name], "meant? python tests/plans/candidates/test_table.py"

@@ -124,6 +124,7 @@ def steps(y):
     numpyro.sample("y", dist.Normal(jnp.cumsum(step), blurred), obs=y)
 
 
+@pytest.mark.slow
 def test_loops_that_are_seldom_wanted_are_not_taken(monkeypatch):
     seen = []
 

@@ -199,6 +199,7 @@ def test_probabilities_of_zero_that_numpyro_softens_are_zeros():
     assert (np.abs(seen.mean(0) - p) < 5 * np.sqrt(p * (1 - p) / 800)).all()
 
 
+@pytest.mark.slow
 def test_a_schedule_that_gets_stuck_is_not_taken_for_done():
     """Asked for by name: single moves, of which none is possible. The schedule and the run tell."""
     apart = gb.model(xor).schedule("Gibbs a (*) Gibbs b")
@@ -212,6 +213,7 @@ def test_a_schedule_that_gets_stuck_is_not_taken_for_done():
     assert not run.verdict.ok
 
 
+@pytest.mark.slow
 def test_what_is_too_large_to_draw_jointly_is_refused():
     def parity():
         with numpyro.plate("n", 60):
@@ -325,6 +327,7 @@ def indicators(x, y):
     numpyro.sample("y", dist.Normal(x @ (z * b), 1.0).to_event(1), obs=y)
 
 
+@pytest.mark.slow
 def test_elements_of_which_each_value_is_as_much_work_as_all_are_swept():
     """All 2^8 values of eight indicators take the data as often, and know no more than a sweep that is tied
     to coefficients anyway."""

@@ -149,6 +149,7 @@ def test_a_latent_that_is_set_above_others_which_stay_is_told():
     np.testing.assert_allclose(moved.mean(), GROUPS["z"].to_numpy()[ROWS["g"]].mean(), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_contrasts_of_what_rests_are_refused():
     """An effect through a label that stays as it was drawn was exactly none, beside a warning."""
     x = np.linspace(-2, 2, 60)

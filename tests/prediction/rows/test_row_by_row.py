@@ -76,6 +76,7 @@ def test_rows_that_stand_for_themselves_are_not_told():
         run.predict(x=AGE[:5], z=None)
 
 
+@pytest.mark.slow
 def test_what_is_standardised_before_the_model_is_by_the_same_numbers():
     """As the warning advises: a column of a table is named by itself, or as errors call it."""
 
@@ -96,6 +97,7 @@ def test_what_is_standardised_before_the_model_is_by_the_same_numbers():
     assert abs(run.predict(do={"age": 70.0}).to_frame()["mean"].mean() - 10.0) < 0.2
 
 
+@pytest.mark.slow
 def test_a_mean_alone_is_seen():
     run = gb.model(centred, AGE, AGE).sample(draws=50, warmup=100, chains=2, seed=1)
     with pytest.raises(DataError, match="x cannot be set"):
@@ -104,6 +106,7 @@ def test_a_mean_alone_is_seen():
         run.predict(x=np.array([70.0]), z=None)
 
 
+@pytest.mark.slow
 def test_a_column_that_new_data_lack_is_missed():
     """JAX takes the last one in its place."""
 
@@ -156,6 +159,7 @@ def test_codes_that_a_model_makes_itself_are_told(fn):
         run.effects("g")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_codes_of_the_column_itself_stay():
     run = gb.model(by_column, GROUPS).sample(draws=200, warmup=100, chains=2, seed=1)
@@ -183,6 +187,7 @@ def measured(d):
         numpyro.sample("y", dist.Normal(b * x, 0.3), obs=d["y"])
 
 
+@pytest.mark.slow
 def test_what_new_rows_hold_of_their_own_latents_is_not_heard_and_told():
     rng = np.random.default_rng(0)
     d = pd.DataFrame({"seen": rng.normal(size=12), "y": rng.normal(size=12)})
@@ -197,6 +202,7 @@ def test_what_new_rows_hold_of_their_own_latents_is_not_heard_and_told():
         assert "drawn without what these hold" not in run.predict(new).note
 
 
+@pytest.mark.slow
 def test_what_is_given_or_set_is_heard_of():
     rng = np.random.default_rng(0)
     d = pd.DataFrame({"seen": rng.normal(size=12), "y": rng.normal(size=12)})
@@ -244,6 +250,7 @@ def test_numbers_of_all_rows_are_found_however_they_enter(name):
     assert found == ({"d['x']": name != "less the first"} if name in POOLED else {})
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("use", "warned"),
     [
@@ -307,12 +314,14 @@ def _predicted(mean, x, code):
     return run.sample(draws=20, warmup=50, chains=1, seed=1).predict(x=x, code=code, z=None)
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize("use", PLACES)
 def test_rows_that_another_place_or_neighbour_makes_others_are_told(use):
     with pytest.warns(UserWarning, match="its place or on the rows beside it"):
         _predicted(PLACES[use], np.array([3.0, 9.0]), np.array([9, 9]))
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("use", SAME_ALONE)
 def test_rows_that_are_the_same_alone_are_not_told(use):
@@ -355,6 +364,7 @@ def test_places_are_told_of_steps_of_several_axes_and_beside_other_data(fn):
         run.predict(x=x[-3:], z=None if fn is not pairs else np.full(3, np.nan))
 
 
+@pytest.mark.slow
 def test_fewer_elements_that_codes_pick_are_those_of_their_numbers():
     """A plate as long as the largest code says: of rows of low codes all were drawn anew."""
     t = pd.DataFrame({"c": np.repeat([0, 1, 2, 3], 10)})

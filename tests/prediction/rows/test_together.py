@@ -57,7 +57,7 @@ def ran(of, chains=1):
     return gb.model(model, FRAME).sample(draws=50, warmup=100, chains=chains, seed=1)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_a_column_that_others_hang_upon_cannot_be_set(name):
     column, of = TOGETHER[name]
@@ -68,7 +68,7 @@ def test_a_column_that_others_hang_upon_cannot_be_set(name):
             ask()
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", APART)
 def test_a_column_of_rows_that_stand_for_themselves_can_be(name):
     column, of = APART[name]
@@ -124,7 +124,7 @@ def test_what_is_carried_on_from_row_to_row_can_be_set(name):
     assert (run.effects("spend", [0.0, 2.0]).draws[..., 1] > 0).all()
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", MEASURED)
 def test_what_rows_are_measured_by_cannot_be_set(name):
     with pytest.raises(DataError, match="spend cannot be set"):

@@ -167,7 +167,7 @@ def _places(shape, first=0):
     )
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(25)
 @pytest.mark.parametrize("name", CASES)
 def test_statements_say_what_the_density_computes(densities, name):
     case = CASES[name]
@@ -200,7 +200,7 @@ def test_statements_say_what_the_density_computes(densities, name):
     assert silent <= OPAQUE.get(name, set()), silent
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(15)
 @pytest.mark.parametrize("name", CASES)
 def test_conditionals_say_what_the_density_computes(densities, name):
     case = CASES[name]
@@ -231,6 +231,7 @@ def test_conditionals_say_what_the_density_computes(densities, name):
     assert silent <= OPAQUE.get(name, set()), silent
 
 
+@pytest.mark.slow
 def test_latex_says_what_the_text_says(densities):
     """Read back as Python, piece by piece: the text's own structure, whose numbers are tested above."""
     for name, density in densities.items():

@@ -12,6 +12,7 @@ from helpers.models.tape_programs import LISTINGS, geom
 GOLDEN = Path(__file__).parent / "golden"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", LISTINGS)
 def test_listing_of_a_model(name: str):
     """The models of thesis §4.1 (listing 4.1) and §4.3 (listing 4.3), against listing 4.2.

@@ -63,6 +63,7 @@ def test_statements_are_shown_as_such():
     assert tape.to_dot().count("shape=circle") == 6
 
 
+@pytest.mark.slow
 def test_a_scan_is_a_loop_and_its_sites_are_statements():
     case = ZOO["hmm_scan"]
     tape = tape_of_model(case.fn, case.args)
@@ -114,6 +115,7 @@ def test_a_context_sees_constants():
     np.testing.assert_allclose(without.replay(), 2 * TABLE)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["gmm", "hmm_scan", "ising", "nested", "edges"])
 def test_the_listing_depends_on_the_model_alone(name: str):
     """No random number generator in it, and every reference has a record."""

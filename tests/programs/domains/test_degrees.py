@@ -105,6 +105,7 @@ def test_degrees_by_finite_differences():
     assert rows - through == UNREACHED
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", ["exp", "gather", "integer_pow", "mul", "div", "select_n"])
 def test_a_wrong_rule_is_caught(monkeypatch, name):
     monkeypatch.setitem(

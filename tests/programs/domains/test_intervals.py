@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from gibbsite.programs.domains.domain import results
 from gibbsite.programs.domains.interval import INTERVALS, Interval, of_array
 from gibbsite.programs.jaxpr.compat import Literal
@@ -81,6 +82,7 @@ def test_open_ends_tell_what_is_above_zero():
     assert not any(x.positive for x in zeros)
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_is_caught(monkeypatch):
     """The oracle can fail: with a rule that hands on its operand, of any of many primitives."""
     caught = set()

@@ -18,6 +18,7 @@ from helpers.truths.perturbation import INDEX, N, everything, truth, values
 SEEDS = range(12)
 
 
+@pytest.mark.slow
 def test_what_moves_is_reached_and_what_reaches_it_is_behind_it():
     moved = still = 0
     for seed in SEEDS:

@@ -77,7 +77,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("filled", [False, True])
 def test_evaluation_agrees_with_the_program(program, filled):
@@ -110,6 +110,7 @@ def factorisations(jaxpr):
             yield from factorisations(inner)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("site", ["mu", "cov", "z"])
 def test_one_factorisation_per_component(site):
     model = gb.model(clusters, np.random.default_rng(1).normal(size=(N, D)).astype(np.float32))

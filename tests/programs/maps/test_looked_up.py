@@ -60,7 +60,7 @@ def test_of_categories(form):
     assert float(found.marginal("k").logdensity({}, constants=True)) == pytest.approx(whole, abs=2e-3)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("form", [f for f in FORMS if f not in ("the other axis", "of both")])
 def test_of_numbers(form):
@@ -91,6 +91,7 @@ def rates(prior, y):
 G = np.array([0, 0, 0, 1, 1, 2, 3, 3, 0])
 
 
+@pytest.mark.share(3)
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("family", [dist.Gamma, dist.Beta])
 def test_what_is_seen_beside_a_site_is_no_statistic_of_it(family):

@@ -200,6 +200,7 @@ print('xla_cpu_small_call="true"' in compiled(lowered).as_text(), jax.device_cou
 """
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

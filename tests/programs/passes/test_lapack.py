@@ -36,6 +36,7 @@ def calls(fn, *args):
     return re.findall(r"stablehlo.custom_call @lapack\w+\(.*", jax.jit(fn).lower(*args).as_text())
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FACTORS)
 def test_batches_of_factorisations_are_loops(name, few_threads):
     fn = FACTORS[name]
@@ -86,6 +87,7 @@ print(float(out[0].sum()) == float(out[13].sum()))
 """
 
 
+@pytest.mark.slow
 def test_many_at_once_end_on_two_threads():
     """As JAX compiles it, this program waits for ever within some hundred steps."""
     done = subprocess.run(

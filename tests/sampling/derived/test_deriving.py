@@ -36,6 +36,7 @@ def run(model):
     return model.sample(draws=150, warmup=150, chains=2, seed=1)
 
 
+@pytest.mark.slow
 def test_a_quantity_goes_where_parameters_go(run):
     lift = run.derive("lift = mu[top] - mu['low']")
     sure = run.derive("lift > 3")
@@ -81,6 +82,7 @@ def test_elements_and_prior_have_the_models_names(run):
     assert prior["tau"].mean() == pytest.approx(2 * np.sqrt(2 / np.pi), abs=0.12)
 
 
+@pytest.mark.slow
 def test_it_grows_with_the_run_and_is_saved_with_it(model, tmp_path):
     run = model.sample(draws=40, warmup=40, chains=2, seed=2, store=tmp_path / "live")
     quantity = run.derive("top = mu[2]")

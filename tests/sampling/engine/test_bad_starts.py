@@ -35,6 +35,7 @@ UNTYPICAL = {
 SLOW = ("Cauchy",)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "model",
     [pytest.param(m, id=n, marks=pytest.mark.slow if n in SLOW else ()) for n, m in UNTYPICAL.items()],
@@ -47,6 +48,7 @@ def test_chains_find_the_posterior_under_priors_without_typical_values(model):
     assert np.abs(draws.mean(axis=1) - middle).max() < spread
 
 
+@pytest.mark.slow
 def test_columns_that_make_up_for_each_other_under_flat_priors_are_told():
     x = np.arange(12.0) / 10
 

@@ -32,6 +32,7 @@ def stores(model, tmp_path):
     return tmp_path / "m"
 
 
+@pytest.mark.slow
 def test_each_runs_its_share_and_all_are_joined(model, stores):
     assert sorted(p.name for p in stores.iterdir()) == ["host0", "host1", "host2"]
     tree = gb.joined(stores)

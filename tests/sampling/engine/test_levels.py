@@ -109,6 +109,7 @@ def looped(y):
         numpyro.sample(f"p[{i}]", dist.Normal(10 * x, 0.1))
 
 
+@pytest.mark.slow
 def test_groups_of_predictions_are_stacked_in_order():
     run = gb.model(looped, Y[:4]).sample(draws=50, warmup=20, chains=2)
     draws = {n: np.asarray(v) for n, v in run.draws.items()}
@@ -124,6 +125,7 @@ def dataless():
     numpyro.deterministic("sum", x + k)
 
 
+@pytest.mark.slow
 def test_a_model_without_data_is_sampled_ancestrally():
     m = gb.model(dataless)
     assert m.schedule().text == "Ancestral [top x k]"

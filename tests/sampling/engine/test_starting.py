@@ -113,6 +113,7 @@ def overflowing(x, y):
     numpyro.sample("y", dist.Normal(mu, jnp.exp(phi * x)), obs=y)
 
 
+@pytest.mark.slow
 def test_chains_that_get_lost_start_again():
     x = np.linspace(-60, 60, 50).astype(np.float32)
     y = (3 + RNG(7).normal(size=50) * np.exp(0.02 * x)).astype(np.float32)
@@ -263,6 +264,7 @@ def walls(y):
     numpyro.factor("f", jnp.sqrt(x[0] - 1.0))
 
 
+@pytest.mark.slow
 def test_a_softened_density_counts_what_is_impossible():
     m = gb.model(walls, np.array([0, 1, 1, 0]))
     soft = softened(m.density)
@@ -281,6 +283,7 @@ def test_a_softened_density_counts_what_is_impossible():
             assert level == pytest.approx(float(m.density.log_joint(values)), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_tables_of_a_softened_density_agree_with_the_density_where_it_is_defined(family):
     m = family
     soft, values = softened(m.density), {"q": 0.4, "ann": 1, "bob": 1, "cat": 1, "dan": 0, "fay": 1, "gus": 2}

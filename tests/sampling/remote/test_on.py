@@ -57,6 +57,7 @@ def test_it_is_one_run(whole, model):
     assert (apart < 4 * errors).all()
 
 
+@pytest.mark.slow
 def test_lost_workers_change_nothing(model, whole):
     same(model.sample(on=Here(lambda call: call % 5 == 2), **OPTIONS), whole)
 
@@ -73,6 +74,7 @@ class Pressed(Here):
         return pressed
 
 
+@pytest.mark.slow
 def test_an_interrupted_worker_changes_nothing(model, whole):
     same(model.sample(on=Pressed(), **OPTIONS), whole)
 
@@ -119,10 +121,12 @@ def test_an_interrupt_reaches_a_pool_and_does_it_no_harm(model, whole, tmp_path)
     np.testing.assert_array_equal(told[:, :n], whole.draws["mu"][:, :n])
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing(model, whole):
     same(model.sample(on=Here(), chunk=17, **OPTIONS), whole)
 
 
+@pytest.mark.slow
 def test_a_run_whose_workers_are_gone_is_stopped_and_goes_on_elsewhere(model, whole, tmp_path):
     run = model.sample(on=Here(lambda call: call > 30), chunk=20, store=tmp_path / "run", **OPTIONS)
     assert run.status == "stopped" and f"sent {TRIES} times" in str(run.snapshot().message)
@@ -338,6 +342,7 @@ def test_a_worker_that_was_forked_has_a_process_of_its_own(whole, monkeypatch):
         worker._own.clear()
 
 
+@pytest.mark.slow
 def test_stop_ends_all_within_a_chunk(model):
     run = model.start(on=Here(), chunk=5, **OPTIONS | {"draws": 100_000})
     run.subscribe(lambda run: run.draws["mu"].shape[1] > 10 and run.stop())
@@ -391,6 +396,7 @@ def test_a_model_may_hold_what_cannot_be_sent(whole, tmp_path):
         same(gb.model(holding, Y).sample(on=pool, **OPTIONS), whole)
 
 
+@pytest.mark.slow
 def test_what_a_program_raises_is_told_with_the_worker(model, monkeypatch):
     def fails(*_):
         raise ValueError("no such luck")
@@ -452,6 +458,7 @@ class Wrapped(Here):
         return SimpleNamespace(result=lambda: [fn])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("on", "more", "said"),
     [
@@ -469,6 +476,7 @@ def test_what_is_no_executor(model, on, more, said):
         model.sample(on=on, **OPTIONS, **more)
 
 
+@pytest.mark.slow
 def test_a_run_of_this_machine_stays_there(model):
     run = model.sample(**OPTIONS | {"draws": 5, "warmup": 5})
     with pytest.raises(OptionError, match="begun on this machine"):

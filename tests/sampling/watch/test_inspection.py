@@ -37,6 +37,7 @@ def test_a_series_with_gaps():
     assert np.isnan(view.low[0, 0]) and view.low[0, 1] == 2.0 and view.high[0, -1] == 5.0
 
 
+@pytest.mark.slow
 def test_warm_up_is_seen_from_its_first_steps_and_never_counted(model, whole):
     seen = []
     look = lambda r: seen.append((r.status, r.warmup_labels)) if r.status == "warmup" else None  # noqa: E731

@@ -16,6 +16,7 @@ def still(y):
     numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
 
+@pytest.mark.slow
 def test_of_what_never_moves_there_is_no_r_hat_and_no_warning():
     """Variances of 0 are divided by: NumPy's warnings, which are errors here, are no news to anybody."""
     run = gb.model(still, np.ones(3, np.float32), check_values=False).sample(draws=20, warmup=5, chains=2)
@@ -36,6 +37,7 @@ def mixture(y, names):
     numpyro.sample("t", dist.Normal(e[names], 1e-4), obs=np.zeros(len(names)))
 
 
+@pytest.mark.slow
 def test_digits_go_by_the_error_many_indicators_are_cut_and_labels_are_everywhere():
     y = np.where(np.arange(40) % 2, 4.0, -4.0)
     model = gb.model(mixture, y, pd.Series(["Ada", "Ben", "Cy"])).condition(mu=np.array([-4.0, 4.0]))

@@ -210,6 +210,7 @@ def hierarchy(y):
         numpyro.sample("y", dist.Normal(theta + b, 1), obs=y)
 
 
+@pytest.mark.slow
 def test_sites_are_merged_and_reparameterised_from_the_node():
     apart = "Gibbs a (*) Gibbs b (*) NUTS theta (*) NUTS [mu tau]"
     model = gb.model(hierarchy, np.zeros(4, np.float32)).with_schedule(apart)
@@ -239,6 +240,7 @@ def test_sites_are_merged_and_reparameterised_from_the_node():
     assert widget.model is model
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("value", ["9", "", "__import__('os')", "[1, 2]", "0.5"])
 def test_a_value_that_does_not_fit_changes_nothing(model, value):
     widget = show_graph(model)
@@ -434,6 +436,7 @@ def test_without_a_notebook_the_line_is_left(model):
     assert "no notebook" in widget.message
 
 
+@pytest.mark.slow
 def test_a_name_that_was_bound_anew_is_told(model, monkeypatch):
     names = {model.name: model}
     notebook(monkeypatch, names)

@@ -69,6 +69,7 @@ def test_a_page_with_a_course_stays_small(make_run):
     assert len(packed) < 350_000, len(packed)
 
 
+@pytest.mark.slow
 def test_a_picture_makes_stages_only_for_a_page(advanced, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr("gibbsite.views.plotted.stages_of", lambda *a: asked.append(a) or stages_of(*a))

@@ -151,6 +151,7 @@ def test_the_public_surface_is_what_people_use(model, run):
     assert not {"runtime_model", "written_model", "seen", "grouped", "fingerprint"} & set(dir(model))
 
 
+@pytest.mark.slow
 def test_a_table_of_runs_opens_compares_overlays_and_goes_on(model, run):
     again = model.sample(draws=40, warmup=20, chains=2, seed=5)
     view = RunsWidget(Runs([run, again]))
