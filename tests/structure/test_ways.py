@@ -69,21 +69,44 @@ def test_a_recursion_is_asked_step_by_step():
     assert len(Ways(sums, (1.0,), {}).all_of(10) or ()) == 8
 
 
-@pytest.mark.parametrize("fn", [sums, tails, sizes, switches])
+def tables(y):
+    """A restaurant of four guests, whose tables are numbered as they are opened."""
+    count = [1.0]
+    for i in range(1, 4):
+        share = jnp.array([*count, 0.5])
+        z = int(sample(f"z[{i}]", dist.Categorical(share / share.sum())))
+        count[z : z + 1] = [count[z] + 1 if z < len(count) else 1.0]
+    sample("y", dist.Normal(float(len(count)), 1.0), obs=y)
+
+
+def test_what_becomes_another_choice_is_drawn_anew_in_some_moves():
+    """A guest who leaves for a table of his own gives the tables of those who came later other numbers."""
+    ways = Ways(tables, (1.0,), {})
+    together, parted = ((("z[1]", a), ("z[2]", b), ("z[3]", b)) for a, b in ((0, 1), (1, 2)))
+    kept = (("z[1]", 1), ("z[2]", 1), ("z[3]", 1))
+    for a, b in ((together, parted), (parted, together), (together, kept), (kept, together)):
+        assert ways.spans(a, b)
+    assert len(ways.spans(together, kept)) == 2  # as numbers stay, and by chance
+    assert sum(w for _, w in ways.spans(together, parted)) > ALL // 20
+    assert sum(w for _, w in ways.spans(parted, together)) > ALL // 20
+    free = Ways(sums, (1.0,), {})
+    assert not free._other_choice((("a", 0), ("b", 1)), 0, 1)
+
+
+@pytest.mark.parametrize("fn", [sums, tails, sizes, switches, tables])
 def test_every_number_proposes_one_way_whose_interval_is_known(fn):
-    """The intervals cover all numbers once, and `span` says of each what `located` finds."""
+    """The intervals cover all numbers once, and `spans` say of each what `located` finds."""
     ways, numbers = Ways(fn, (1.0,), {}), np.random.default_rng(0)
     for _ in range(3):
         way, at, seen = ways.drawn(numbers), 0, set()
         for _ in range(60):
             low, width, other = ways.located(way, at)
             assert low == at and width > 0
-            assert other not in seen or other is None
             if other is not None:
-                seen.add(other)
                 assert whole(ways, other)
-                assert ways.span(way, other) == (low, width)
-                assert ways.span(other, way)[1] > 0
+                assert (low, width) in ways.spans(way, other)
+                assert ways.spans(other, way) or fn is tables
+                seen.add((other, low))
             at = low + width
             if at == ALL:
                 break

@@ -245,26 +245,30 @@ class Loop:
         return lax.optimization_barrier(found) if found else found
 
     @cached_property
-    def _jumps(self) -> tuple[np.ndarray, np.ndarray]:
-        """`[from, to]`: beginnings and widths of the intervals of numbers that propose; behind the structures
-        of the loop, those where a chain stays."""
-        n = len(self.known)
-        stays = [self._ways.stays(s.way) for s in self.known]
-        most = max(map(len, stays), default=0)
-        low, width = np.zeros((2, n, n + most), np.uint64)
+    def _jumps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`[from, interval]`: beginnings and widths of the intervals of numbers that propose, and where each
+        leads; the structure itself for those where a chain stays."""
+        rows = []
         for i, whence in enumerate(self.known):
-            for j, to in enumerate(self.known):
-                if i != j:
-                    low[i, j], width[i, j] = self._ways.span(whence.way, to.way)
-            for k, (at, share) in enumerate(stays[i]):
-                low[i, n + k], width[i, n + k] = at, share
-        return low.astype(np.uint32), np.minimum(width, _MOST_WIDTH).astype(np.uint32)
+            spans = {j: self._ways.spans(whence.way, to.way) for j, to in enumerate(self.known) if i != j}
+            rows.append([(*span, j) for j, found in spans.items() for span in found])
+            rows[-1] += [(*span, i) for span in self._ways.stays(whence.way)]
+        table = np.zeros((3, len(rows), max(1, *map(len, rows))), np.uint64)
+        for i, row in enumerate(rows):
+            table[:, i, : len(row)] = np.array(row, np.uint64).reshape(-1, 3).T
+        low, width, to = table
+        return low.astype(np.uint32), np.minimum(width, _MOST_WIDTH).astype(np.uint32), to.astype(np.int32)
+
+    @cached_property
+    def _widths(self) -> np.ndarray:
+        """`[from, to]`: how many numbers propose."""
+        return np.array([[widths(self._ways, a.way, b.way)[0] for b in self.known] for a in self.known])
 
     def ready(self) -> None:
         """Have everything that the loop needs which is traced."""
         for s in self.known:
             s.ready()
-        _ = self._extents, self._jumps
+        _ = self._extents, self._jumps, self._widths
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -279,13 +283,13 @@ class Loop:
         key_next, key_sweep, key_jump, *_ = keys = keys_of(state.rng_key)
         sweeps = [partial(self._sweep, i) for i in range(n)]
         z, diverging = lax.switch(state.index, sweeps, key_sweep, state.z, inputs)
-        low, width = (jnp.asarray(a) for a in self._jumps)
+        low, width, leads = (jnp.asarray(a)[state.index] for a in self._jumps)
         u = random.bits(key_jump, (), jnp.uint32)
-        here = (u - low[state.index]) < width[state.index]
-        hit = jnp.argmax(here)
-        known, moves = jnp.any(here), jnp.any(here) & (hit < n)
-        to = jnp.where(moves, hit, state.index).astype(state.index.dtype)
-        there, back = width[state.index, to], width[to, state.index]
+        here = (u - low) < width
+        known = jnp.any(here)
+        to = jnp.where(known, leads[jnp.argmax(here)], state.index).astype(state.index.dtype)
+        moves = to != state.index
+        there, back = (jnp.asarray(self._widths)[pair] for pair in ((state.index, to), (to, state.index)))
 
         def half(enters: Any, carry: Any) -> Any:
             z, out, _, _ = carry
@@ -402,6 +406,6 @@ def keys_of(rng_key: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def widths(ways: Ways, way: Way, other: Way) -> tuple[np.uint32, np.uint32]:
-    """Those of the intervals of numbers that propose one way from the other, there and back."""
-    there, back = ways.span(way, other)[1], ways.span(other, way)[1]
+    """How many numbers propose one way from the other, there and back."""
+    there, back = (sum(w for _, w in ways.spans(*pair)) for pair in ((way, other), (other, way)))
     return np.uint32(min(there, _MOST_WIDTH)), np.uint32(min(back, _MOST_WIDTH))

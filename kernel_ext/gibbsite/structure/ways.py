@@ -32,6 +32,8 @@ _FEW = 8
 # step by step
 _LEFT_OUT = 2.0**-20
 _UNIFORM = 0.1
+# one of so many moves draws what is asked for afterwards anew, where it is another choice
+_ANEW = 4
 _MOST_TERMS = 10_000
 
 
@@ -106,7 +108,7 @@ class Ways:
         self._nodes: dict[Way, Asked | None] = {}
         self._fills: dict[Way, tuple[list[Any], np.ndarray]] = {}
         self.located = lru_cache(maxsize=None)(self._located)
-        self.span = lru_cache(maxsize=None)(self._span)
+        self.spans = lru_cache(maxsize=None)(self._spans)
 
     def values(self, way: Way) -> dict[str, Any]:
         """The values of a way, or of its first steps, by site, as the model sees them."""
@@ -251,12 +253,14 @@ class Ways:
     def _followed(
         self, way: Way, i: int, new: Any, low: int, width: int, u: int
     ) -> tuple[int, int, Way | None]:
-        """As `_located`, where the decision at `i` is `new`: what is asked for afterwards stays where it was
-        asked before, and is drawn else."""
-        kept, here = dict(way), (*way[:i], (way[i][0], new))
+        """As `_located`, where the decision at `i` is `new`: what is asked for afterwards stays as `_parts`
+        tells, and is drawn where it does not."""
+        parts = self._parts(way, i, new, low, width)
+        stays, low, width = next(p for p in parts if p[1] <= u < p[1] + p[2])
+        here = (*way[:i], (way[i][0], new))
         while (node := self.node(here)) is not None:
-            if node.site in kept and node.has(kept[node.site]):
-                here = (*here, (node.site, kept[node.site]))
+            if (value := stays(node)) is not None:
+                here = (*here, (node.site, value))
                 continue
             if width <= 1:  # there is no telling ways apart beyond this
                 return low, width, None
@@ -266,28 +270,79 @@ class Ways:
             low, width = int(edges[k]), int(edges[k + 1] - edges[k])
         return low, width, here
 
+    def _parts(
+        self, way: Way, i: int, new: Any, low: int, width: int
+    ) -> list[tuple[Callable[[Asked], Any], int, int]]:
+        """What tells the value that a later decision keeps where the one at `i` becomes `new` (None: none),
+        by the parts of the interval.
+
+        It is the same value; but where that becomes another choice, also, as often, the same thing by its new
+        number; and, in one of `_ANEW`, none. Tables of a restaurant are numbered as they are opened: a guest
+        who leaves for one of his own moves the numbers of all that were opened later.
+        """
+        kept, old = dict(way), way[i][1]
+        before = {name: self._asked(way[:k]) for k, (name, _) in enumerate(way)}
+
+        def same(node: Asked) -> Any:
+            return kept[node.site] if node.site in kept and node.has(kept[node.site]) else None
+
+        def renumbered(node: Asked) -> Any:
+            was = before.get(node.site)
+            if was is None or node.shape or node.high is None or was.high is None:
+                return same(node)
+            value, more = kept[node.site], node.high - was.high
+            value += 1 if more > 0 and value >= new else -1 if more < 0 and value > old else 0
+            return value if node.has(value) else None
+
+        if not self._other_choice(way, i, new):
+            return [(same, low, width)]
+        anew = width // _ANEW
+        half = (width - anew) // 2
+        rules = (same, half), (renumbered, width - anew - half), (lambda node: None, anew)
+        parts = []
+        for stays, share in rules:
+            parts.append((stays, low, share))
+            low += share
+        return [p for p in parts if p[2]]
+
+    def _other_choice(self, way: Way, i: int, new: Any) -> bool:
+        """Whether what is asked for next, if it stays, has other values to choose from than it had."""
+        here = (*way[:i], (way[i][0], new))
+        for k in range(i + 1, len(way)):
+            node, before = self.node(here), self._asked(way[:k])
+            if node is None or node.site != before.site:
+                return False
+            if (node.low, node.high) != (before.low, before.high):
+                return True
+            here = (*here, way[k])
+        return False
+
     def _edges(self, here: Way, low: int, width: int) -> tuple[list[Any], np.ndarray]:
         values, cumulated = self.fill(here)
         inner = np.floor(cumulated[:-1] * width).astype(np.int64)
         return values, low + np.concatenate([[0], inner, [width]])
 
-    def _span(self, way: Way, other: Way) -> tuple[int, int]:
-        """The interval of numbers that propose `other` from `way`, as its beginning and its width; that is 0
-        where none does."""
+    def _spans(self, way: Way, other: Way) -> list[tuple[int, int]]:
+        """The intervals of numbers that propose `other` from `way`, as their beginnings and widths."""
         first = next((i for i, (a, b) in enumerate(zip(way, other, strict=False)) if a != b), None)
         if first is None or way[first][0] != other[first][0]:
-            return 0, 0
+            return []
         value = other[first][1]
-        low, width = next(
-            ((at, share) for i, new, at, share in self._changes(way) if i == first and new == value), (0, 0)
-        )
-        if not width:
-            return 0, 0
-        kept = dict(way)
+        found = ((at, share) for i, new, at, share in self._changes(way) if i == first and new == value)
+        low, width = next(found, (0, 0))
+        parts = self._parts(way, first, value, low, width) if width else []
+        spans = [self._span(other, first, *part) for part in parts]
+        return [(low, width) for low, width in spans if width]
+
+    def _span(
+        self, other: Way, first: int, stays: Callable[[Asked], Any], low: int, width: int
+    ) -> tuple[int, int]:
+        """The part of an interval that proposes `other`, where decisions behind the `first` change keep what
+        `stays` tells; of width 0 where none does."""
         for k in range(first + 1, len(other)):
             node, value = self._asked(other[:k]), other[k][1]
-            if node.site in kept and node.has(kept[node.site]):
-                if kept[node.site] != value:
+            if (kept := stays(node)) is not None:
+                if kept != value:
                     return 0, 0
                 continue
             if width <= 1:
