@@ -7,6 +7,7 @@ import numpy as np
 from gibbsite.diagnostics.predictive.caveats import factors_beside, factors_text
 from gibbsite.prediction.asked.arguments import Asked
 from gibbsite.prediction.asked.planned import Planned
+from gibbsite.prediction.asked.resting import bypassed
 from gibbsite.prediction.asked.set_sites import Held
 
 
@@ -53,6 +54,9 @@ def told(
             )
             break
     parts += plan.beside
+    for leaf, site, other in () if asked.new else bypassed(origin, plan.density):
+        if other != site and {site, other} <= plan.ask.data:
+            parts.append(f"{other} given {leaf} as it was observed, and not as {site} is drawn here")
     if beside := factors_beside(origin.density, plan.data):
         parts.append(factors_text(beside, "drawn"))
     parts += held.words

@@ -167,3 +167,40 @@ def test_contrasts_of_what_rests_are_refused():
     with pytest.raises(gb.GibbsiteError, match="contrast: x moved: t, drawn from"):
         gb.contrast(one, run.predict())
     assert (gb.contrast(other, one).difference > 0).all()
+
+
+def through(t, returned):
+    """What `t` does to `x` and that to `y`, which goes on with what the statement of `x` returns, or with its
+    argument."""
+    a, b = (numpyro.sample(n, dist.Normal(0, 1)) for n in "ab")
+    with numpyro.plate("rows", len(t["x"])):
+        drawn = numpyro.sample("x", dist.Normal(a * t["z"], 1), obs=t["x"])
+        numpyro.sample("y", dist.Normal(b * (drawn if returned else t["x"]), 1), obs=t["y"])
+
+
+def beside(t):
+    a, b = (numpyro.sample(n, dist.Normal(0, 1)) for n in "ab")
+    mean = jnp.stack([a * t["z"], b * t["x"]], -1)
+    both = jnp.stack([t["x"], t["y"]], -1)
+    with numpyro.plate("rows", len(t["x"])):
+        numpyro.sample("both", dist.MultivariateNormal(mean, jnp.eye(2)), obs=both)
+
+
+def test_no_effect_goes_through_an_outcome_that_is_read_as_it_was_observed():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(3, 40)).astype(np.float32)
+    t = {"z": z[0], "x": z[0] + z[1], "y": 0.5 * (z[0] + z[1]) + z[2]}
+    run = gb.model(through, t, True).sample(draws=100, warmup=20, chains=1)
+    slope = run.effects("z", [0.0, 1.0], site="y").slope
+    assert abs(slope.mean() - (run.draws["a"] * run.draws["b"]).mean()) < 0.1
+    for model, args in ((through, (False,)), (beside, ())):
+        run = gb.model(model, t, *args).sample(draws=10, warmup=10, chains=1)
+        assert ("as it was observed" in run.predict().note) == (model is through)
+        for do in ({"t['z']": 0 * z[0]}, {"a": 2.0}):
+            with pytest.raises(
+                DataError, match=r"cannot be set: .* is|are computed with the argument t\['x'\]"
+            ):
+                run.predict(do=do)
+    run = gb.model(through, t, False).sample(draws=10, warmup=10, chains=1)
+    for do in ({"b": 0.0}, {"t['z']": z[0], "t['x']": z[0]}):
+        assert "set to" in run.predict(do=do).note

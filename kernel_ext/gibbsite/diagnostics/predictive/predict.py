@@ -21,15 +21,22 @@ _AT_ONCE = 64
 
 
 def ungrouped(plan: Plan, draws: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Draws of latent sites by the model's own names, leading axis chain × draw."""
+    """Draws of latent sites by the model's own names, leading axis chain × draw; those of one structure of a
+    run over structures have these names already."""
     flat = {}
     for name, v in draws.items():
         v = v.reshape(v.shape[0] * v.shape[1], *v.shape[2:])
-        stacked = plan.groups.get(name, ())
-        if _latent(plan, name):
-            members = stacked or plan.members.get(name)
+        if name in _members(plan):
+            flat[name] = v
+        elif _latent(plan, name):
+            members = plan.groups.get(name, ()) or plan.members.get(name)
             flat.update({name: v} if members is None else {m: v[:, i] for i, m in enumerate(members)})
     return flat
+
+
+def _members(plan: Plan) -> set[str]:
+    """What the kernel's array sites stack."""
+    return {m for names in plan.members.values() for m in names}
 
 
 def _latent(plan: Plan, name: str) -> bool:
@@ -44,7 +51,8 @@ def _at_draws(
     of their shapes."""
     if plan.model is None:
         raise ModelError("this run was loaded without its model; give it: gibbsite.load(path, model=…)")
-    missing = [n for n in empty_like(plan, 1) if _latent(plan, n) and n not in draws]
+    own = {n: plan.members.get(n, (n,)) for n in empty_like(plan, 1) if _latent(plan, n)}
+    missing = [n for n, ms in own.items() if n not in draws and not draws.keys() >= {*ms}]
     if missing:
         raise ModelError(
             f"this takes draws of every latent site, and {', '.join(missing)} {'was' * (len(missing) == 1)}"

@@ -4,9 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from gibbsite.density.build import named_arguments, parameters_of_function
 from gibbsite.density.current import current
-from gibbsite.density.known_elements import sources
+from gibbsite.density.known_elements import observed_values, sources
 from gibbsite.density.model.arguments import Arguments, places_within, split_arguments
 from gibbsite.inputs.table import Table
 from gibbsite.inputs.tables import Labels
@@ -90,6 +92,19 @@ def outcomes_of(origin: Any) -> dict[str, str]:
         behind = [v for v in sources(density, [density.outputs["observed"][site]]) if v in names]
         if len(behind) == 1 and tuple(behind[0].aval.shape) == density.sites[site].shape:
             found[names[behind[0]]] = site
+    return found
+
+
+def laid_in(origin: Any) -> dict[str, str]:
+    """As `outcomes_of`, with the leaves whose values all stand somewhere among an observed site's: columns that
+    are stacked, a transpose."""
+    found, leaves = outcomes_of(origin), leaves_of(origin, bound_arguments(origin))
+    values = observed_values(origin.density)
+    for site, those in observed_of(origin, leaves).items():
+        for leaf in those if site in values else ():
+            own = np.asarray(leaves[leaf]).astype(values[site].dtype)
+            if own.size > 1 and np.isin(own[own == own], values[site]).all():
+                found.setdefault(leaf, site)
     return found
 
 

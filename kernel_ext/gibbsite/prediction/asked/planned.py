@@ -2,41 +2,29 @@
 new."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from gibbsite.density import Density, Site, build_density
-from gibbsite.density.build import named_arguments
+from gibbsite.density import Density, Site
 from gibbsite.density.current import current, weighted_latents
 from gibbsite.density.known_elements import constant_value
-from gibbsite.density.model.alone import as_columns
-from gibbsite.density.model.arguments import Arguments
 from gibbsite.density.terms import Term
 from gibbsite.errors import DataError, GibbsiteError, ModelError
-from gibbsite.inputs.compared import with_columns
-from gibbsite.inputs.table import ANEW
 from gibbsite.prediction.asked.arguments import (
     Asked,
-    arguments_of,
-    bound_arguments,
-    call_of,
     leaves_of,
     outcomes_of,
-    places_of,
-    with_leaf,
 )
-from gibbsite.prediction.asked.groups import argument_of
 from gibbsite.prediction.asked.looped import of_other_rows
 from gibbsite.prediction.asked.places import Places, Rows, grown_plates, nearly_own, rows_of
-from gibbsite.prediction.asked.resting import read_whole, resting
+from gibbsite.prediction.asked.resting import check_outcomes_go_on, read_whole, resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company, fewer_elements
 from gibbsite.prediction.asked.together import alone_and_among, counted_by_python, own_rows_move
+from gibbsite.prediction.asked.tracing import Tracing, instead
 from gibbsite.prediction.asked.unheard import unheard
-from gibbsite.prediction.drawn.asking import asking
 from gibbsite.prediction.drawn.forward import Part, Recipe
 from gibbsite.prediction.drawn.joint import GAUSSIAN, PROCESSES
 from gibbsite.prediction.drawn.program import Ask
@@ -90,37 +78,33 @@ def planned(
     rows = rows_of(origin, asked, outcomes, origin.density.read_names)
     sizes = grown_plates(origin, asked)
     data = frozenset(current(origin.density).data)
-    density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
+    tracing = Tracing(origin, asked, outcomes, rows, sizes, data)
+    density, values, stood_in = tracing.analysed()
     if more := frozenset(current(density).data) - origin.sites.keys():  # of a loop in Python, one each step
-        data |= more
-        density, values, stood_in = _analysed(origin, asked, outcomes, rows, sizes, data)
+        tracing = replace(tracing, data=data | more)
+        density, values, stood_in = tracing.analysed()
     _check_lengths(origin, asked, outcomes, density, stood_in)
     if asked.new:
         check_meeting(density, asked.labels, origin.analysis.known.units)
     # a model that asks whether it has data (`if y is None`) has other statements without them
-    instead = density.sites.keys() - origin.sites.keys() if data - density.sites.keys() else set()
-    data = data.intersection(density.sites)
+    in_their_place = (
+        density.sites.keys() - origin.sites.keys() if tracing.data - density.sites.keys() else set()
+    )
+    tracing = replace(tracing, data=tracing.data.intersection(density.sites))
+    data = tracing.data
     if not prior:
         check_numbered(origin, density, {r.before for r in rows})
     cut = None
-    if not prior and (split := _apart(origin, density, rows)) is not None:
-        values = _put_in_front(origin, values, split, outcomes, stood_in)
-        rows, cut = [Rows(split.before, split.before + split.now, split.before)], (split.before, split.now)
-        density = _density(origin, asked, values, sizes, data, True)
-    elif not prior and (row := _mixed(origin, density, rows, data)) is not None:
-        name, split = row
-        longer = _put_in_front(origin, values, split, outcomes, stood_in)
-        found, total = _density(origin, asked, longer, sizes, data, True), split.before + split.now
-        if found.sites[name].shape[-1] == total:  # it goes by rows, and not by columns
-            values, density = longer, found
-            rows, cut = [Rows(split.before, total, split.before)], (split.before, split.now)
-    anew = _anew(rows, asked)
-    fn, arguments = _function(origin, asked, values)
+    if not prior:
+        density, values, tracing, cut = _among_own(tracing, density, values, stood_in)
+        rows = tracing.rows
+    anew = tracing.anew
+    fn, arguments = tracing.function(values)
     check = set(stood_in) & _read_of(density)
     if check:
         raise DataError(
-            f"the model reads {', '.join(sorted(check))} beyond what it observes there: "
-            f"{_instead(origin, 'the new data need that, too')}"
+            f"the model computes with {', '.join(sorted(check))}, and does not only observe it (`obs=`): "
+            f"{instead(origin, 'the new data need values of it, too')}"
         )
     check_whole_numbers(density)
     check_indices(density, asked.unknown)
@@ -139,6 +123,8 @@ def planned(
         if fixed_ := [v for v in leaves if v not in asked.new]:
             company(origin, asked, outcomes)  # a number of all rows is the cause where it is one
             raise DataError(f"{', '.join(fixed_)} cannot be set: {_at_rest(density, name)}")
+    if not prior:
+        check_outcomes_go_on(origin, density, asked, fixed)
     recipe = replace(recipe, filled=_filled(origin, places, density) if anew and not prior else {})
     stays = data if asked.new else frozenset()
     stays -= {outcomes[n] for n in stood_in if n in outcomes}
@@ -150,7 +136,7 @@ def planned(
     recipe = replace(recipe, stays=stays, seen=seen)
     ask = Ask(fn, arguments, data, sizes, recipe, anew, (), "" if fn is origin.fn else _digest(density))
     changed = bool(asked.new) and any(r.same < r.now for r in rows)
-    named = tuple(n for n in density.sites if n in data or n in instead)
+    named = tuple(n for n in density.sites if n in data or n in in_their_place)
     moved = any(r.same < r.before for r in rows)
     beside = () if prior or cut is not None or rest else company(origin, asked, outcomes, moved, draws)
     stay: dict[str, str] = {}
@@ -158,11 +144,29 @@ def planned(
         beside += (f"{', '.join(leaves)} moved: {_at_rest(density, name)}",)
         stay |= dict.fromkeys(leaves, beside[-1])
     if cut is None and not prior and not beside:
-        beside = _counted_anew(origin, asked, density, values, rows, outcomes, stood_in, sizes, data)
+        beside = _counted_anew(tracing, density, values, stood_in)
     beside += () if prior else tuple(_set_above(density, fixed, standing | recipe.series))
     beside += () if prior or not news else tuple(nearly_own(origin, asked, rows, origin.density.read_names))
-    beside += () if prior else unheard(origin, density, asked, outcomes, places, news, {*fixed, *given})
+    beside += () if prior else unheard(origin, density, asked, places, news, {*fixed, *given})
     return Planned(origin, ask, density, places.labels, news, changed, rows, cut, named, beside, stay)
+
+
+def _among_own(
+    tracing: Tracing, density: Density, values: dict[str, Any], stood_in: set[str]
+) -> tuple[Density, dict[str, Any], Tracing, tuple[int, int] | None]:
+    """The density and its arguments with the model's own rows before the new ones, by how many are cut then,
+    where something is drawn or read as a whole; else as they are."""
+    apart = _apart(tracing.origin, density, tracing.rows)
+    mixed = None if apart else _mixed(tracing.origin, density, tracing.rows, tracing.data)
+    split = apart or (mixed[1] if mixed else None)
+    if split is None:
+        return density, values, tracing, None
+    longer = tracing.in_front(values, split, stood_in)
+    found, total = tracing.density(longer), split.before + split.now
+    if mixed and found.sites[mixed[0]].shape[-1] != total:  # it goes by columns, and not by rows
+        return density, values, tracing, None
+    among = replace(tracing, rows=[Rows(split.before, total, split.before)])
+    return found, longer, among, (split.before, split.now)
 
 
 def _check_lengths(
@@ -182,18 +186,6 @@ def _check_lengths(
                 f"{site.shape}: give an outcome for every row, missing (NaN) where it is not known, and what "
                 "else there is of other rows"
             ) from problem
-
-
-def _instead(origin: Any, otherwise: str) -> str:
-    """What to do about outcomes that a model reads and that nobody gives."""
-    factors = origin.density.factor_names
-    if factors and not current(origin.density).data:
-        return (
-            f"the factor {factors[0]!r} has no distribution that they could be drawn from; write what is "
-            "observed as data of one (`obs=`; a class of your own with `log_prob` and `sample` will do)"
-        )
-    going_on = "have the model go on with what `sample` returns, which is the datum where there is one"
-    return f"{otherwise}, or {going_on}"
 
 
 def _check_steps(origin: Any, asked: Asked) -> None:
@@ -217,110 +209,10 @@ def _check_steps(origin: Any, asked: Asked) -> None:
         )
 
 
-def _function(origin: Any, asked: Asked, values: Mapping[str, Any]) -> tuple[Any, Arguments]:
-    arguments = arguments_of(origin, values)
-    kept = set(origin.density.arguments.names)
-    fixed = [
-        i
-        for i, n in enumerate(arguments.names)
-        if n in leaves_of(origin, bound_arguments(origin)) and n not in kept
-    ]
-    return _with_labels(origin, asked), arguments.fixing(fixed) if fixed else arguments
-
-
-def _anew(rows: list[Rows], asked: Asked) -> bool:
-    """Whether the gaps in the model's own data are elsewhere now."""
-    return bool(asked.new) and any(r.same < r.now or r.before != r.now for r in rows)
-
-
-def _with_labels(origin: Any, asked: Asked) -> Any:
-    """The model's function with the categories that there are now."""
-    if all(origin.labels.get(n) == t for n, t in asked.labels.items() if " of " not in n):
-        return origin.fn
-    return with_columns(origin.fn, replace(origin.analysis.known, labels=asked.labels, plates={}), as_columns)
-
-
 def _digest(density: Density) -> str:
     digest = hashlib.sha256()
     density.feed(digest)
     return digest.hexdigest()
-
-
-def _density(
-    origin: Any,
-    asked: Asked,
-    values: Mapping[str, Any],
-    sizes: Mapping[str, int],
-    data: frozenset[str],
-    anew: bool,
-) -> Density:
-    args, kwargs = call_of(origin, values)
-    token = ANEW.set(anew)
-    try:
-        return build_density(asking(_with_labels(origin, asked), data, sizes), args, kwargs)
-    finally:
-        ANEW.reset(token)
-
-
-def _analysed(
-    origin: Any,
-    asked: Asked,
-    outcomes: Mapping[str, str],
-    rows: list[Rows],
-    sizes: Mapping[str, int],
-    data: frozenset[str],
-) -> tuple[Density, dict[str, Any], set[str]]:
-    """The model's density under the new arguments, those arguments, and which of them only stand in for
-    observed values that nobody gave."""
-    if not asked.new:
-        return _density(origin, asked, asked.values, sizes, data, False), dict(asked.values), set()
-    anew = _anew(rows, asked)
-    values, stood_in = _stand_ins(origin, asked, outcomes, rows)
-    as_none = {n for n, v in asked.values.items() if v is None and n in outcomes}
-
-    def traced() -> Density:
-        try:
-            return _density(origin, asked, values, sizes, data, anew)
-        except (TypeError, AttributeError, IndexError) as problem:
-            gone = [n for n, v in values.items() if v is None and bound_arguments(origin).get(n) is not None]
-            if not gone:
-                raise
-            raise DataError(
-                f"the model reads {', '.join(gone)} beyond what it observes there, and cannot run with None: "
-                f"{_instead(origin, 'give the values that go before those to come')}"
-            ) from problem
-
-    if not as_none:
-        return traced(), values, stood_in
-    plain = {**values, **dict.fromkeys(as_none)}
-    try:
-        found = _density(origin, asked, plain, sizes, data, anew)
-    except (GibbsiteError, TypeError, AttributeError, ValueError, IndexError):
-        # what takes its length from the data it observes needs something that has one
-        return traced(), values, stood_in
-    return found, plain, stood_in - as_none
-
-
-def _stand_ins(
-    origin: Any, asked: Asked, outcomes: Mapping[str, str], rows: list[Rows]
-) -> tuple[dict[str, Any], set[str]]:
-    """Zeros, as long as the new rows, for observed values that were not given: they are let go anyway."""
-    bound = bound_arguments(origin)
-    before, places = leaves_of(origin, bound), places_of(origin, bound)
-    lengths = {r.before: r.now for r in rows}
-    values, stood_in = dict(asked.values), set()
-    for leaf in outcomes:
-        own = before.get(leaf)
-        if own is None or not np.ndim(own):
-            continue
-        gone, longer = leaf in asked.absent, lengths.get(len(own), len(own))
-        if not gone and (leaf in asked.new or longer == len(own)):
-            continue
-        array = np.zeros((longer, *np.shape(own)[1:]), np.asarray(own).dtype)
-        if not places[leaf] or values[argument_of(leaf)] is not None:
-            values = with_leaf(values, places, leaf, array)
-        stood_in.add(leaf)
-    return values, stood_in
 
 
 def _read_of(density: Density) -> set[str]:
@@ -358,30 +250,6 @@ def _mixed(origin: Any, density: Density, rows: list[Rows], data: frozenset[str]
             if ends and r.same < min(r.before, r.now) and read_whole(origin.density, name, data):
                 return name, r
     return None
-
-
-def _put_in_front(
-    origin: Any, values: Mapping[str, Any], rows: Rows, outcomes: Mapping[str, str], stood_in: set[str]
-) -> dict[str, Any]:
-    """The arguments with the model's own rows before the new ones."""
-    found = arguments_of(origin, values)
-    before = leaves_of(origin, bound_arguments(origin))
-    arrays = []
-    for name, array in zip(found.names, found.given, strict=True):
-        own = before.get(name)
-        if own is not None and np.ndim(own) and len(own) == rows.before and len(array) == rows.now:
-            array = np.concatenate([np.asarray(own), np.asarray(array)])
-        arrays.append(jnp.asarray(array))
-    out = named_arguments(origin.fn, *found.rebuild(arrays))
-    for name in stood_in | set(outcomes):
-        if name in out and out[name] is None and name in before:
-            out[name] = np.concatenate(
-                [
-                    np.asarray(before[name]),
-                    np.zeros_like(before[name], shape=(rows.now, *np.shape(before[name])[1:])),
-                ]
-            )
-    return out
 
 
 def _recipe(
@@ -460,19 +328,12 @@ def _at_rest(density: Density, name: str) -> str:
 
 
 def _counted_anew(
-    origin: Any,
-    asked: Asked,
-    density: Density,
-    values: Mapping[str, Any],
-    rows: Sequence[Rows],
-    outcomes: Mapping[str, str],
-    stood_in: set[str],
-    sizes: Mapping[str, int],
-    data: frozenset[str],
+    tracing: Tracing, density: Density, values: Mapping[str, Any], stood_in: set[str]
 ) -> tuple[str, ...]:
     """A sentence for new rows of which the model makes something else among its own than by themselves, since
     Python counts what a column holds. Raises `DataError` where it makes fewer elements of a latent: the first
     of the values that are there would have the first one's."""
+    origin, rows, data = tracing.origin, tracing.rows, tracing.data
     follow = next((r for r in rows if r.same == r.before < r.now), None)
     if follow is not None and own_rows_move(origin.density, density, follow.before, data):
         return (
@@ -480,13 +341,12 @@ def _counted_anew(
             "all of them (a mean, a count, dummies), which is another of more rows; compute such numbers "
             "before the model, as columns of their own",
         )
-    counted = counted_by_python(origin, sorted(asked.new - outcomes.keys()))
+    counted = counted_by_python(origin, sorted(tracing.asked.new - tracing.outcomes.keys()))
     split = next((r for r in rows if r.same < min(r.before, r.now)), None)
     if not counted or split is None:
         return ()
-    longer = _put_in_front(origin, values, split, outcomes, stood_in)
     try:
-        among = _density(origin, asked, longer, sizes, data, True)
+        among = tracing.density(tracing.in_front(values, split, stood_in))
     except (GibbsiteError, ValueError, TypeError, IndexError):
         return ()
     if not alone_and_among(density, among, split.before, split.now, data):

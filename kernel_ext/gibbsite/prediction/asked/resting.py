@@ -1,7 +1,8 @@
 """Latents that stay as the run drew them, though what they are drawn from is set to something else: an
-effect of what is set that goes through them would come out as none."""
+effect of what is set that goes through them would come out as none. So would one through an outcome that
+others read as it was observed."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.exchangeability import random_state
 from gibbsite.density.known_elements import sources
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of
+from gibbsite.errors import DataError
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, laid_in, leaves_of, outcomes_of
 from gibbsite.prediction.asked.groups import argument_of
 from gibbsite.prediction.asked.places import unchanged
+from gibbsite.prediction.asked.together import all_parameters_at
 from gibbsite.programs.maps.access import Whole
 
 
@@ -28,13 +31,51 @@ def resting(origin: Any, density: Density, asked: Asked, known: Collection[str])
     other = [n for n, v in now.items() if n in before and _moved(before[n], v)]
     found: dict[str, list[str]] = {}
     for name in known if other else ():
-        behind = sources(density, list(density.outputs["parameters"].get(name, {}).values()))
-        enter = {density.data_names[v] for v in behind if v in density.data_names}
-        if enters := [n for n in other if n in enter]:
+        if enters := [n for n in other if n in _read_by(density, name)]:
             found[name] = enters
         elif read_whole(density, name):
             found |= {name: [n for n in other if _mixes(density, name, n, before[n], now[n])]}
     return {n: leaves for n, leaves in found.items() if leaves}
+
+
+def bypassed(origin: Any, density: Density) -> Iterator[tuple[str, str, str]]:
+    """The arguments that are an outcome and enter another one's distribution as they were observed, with the
+    two: `numpyro.sample("x", …, obs=x)`, and then `x` and not what that returned."""
+    whole = outcomes_of(origin)
+    for leaf, site in laid_in(origin).items():
+        own = () if leaf in whole else (site,)  # beside others in one site
+        for other in dict.fromkeys([*whole.values(), *own]):
+            if (other != site or own) and leaf in _read_by(density, other):
+                yield leaf, site, other
+
+
+def check_outcomes_go_on(origin: Any, density: Density, asked: Asked, fixed: Collection[str]) -> None:
+    """Refuse to set what moves one outcome where another is computed with the first one's argument, which
+    stays as it was observed: no effect goes through it. Raises `DataError`."""
+    before, now = leaves_of(origin, bound_arguments(origin)), leaves_of(origin, asked.values)
+    moved = [n for n, v in now.items() if n in before and n not in asked.new and not unchanged(before[n], v)]
+    if not moved and not fixed:
+        return
+    for leaf, site, other in bypassed(origin, density):
+        if leaf in {*moved, *asked.new} or site in fixed or other in fixed:
+            continue
+        latents = density.maps.latents(density.outputs["log_prob"][site])
+        enter = [n for n in moved if n in _read_by(density, site)] + [n for n in fixed if n in latents]
+        if enter:
+            where = "its other elements are" if other == site else f"{other} is"
+            too = "" if other == site else f"; or set {leaf}, too"
+            raise DataError(
+                f"{', '.join(enter)} cannot be set: {where} computed with the argument {leaf}, which stays as "
+                f"it was observed, so that no effect goes through it. Observe {leaf} in a statement of its "
+                f"own and go on with what that returns ({leaf} = numpyro.sample(…, obs={leaf})), which is "
+                f"the datum where there is one{too}"
+            )
+
+
+def _read_by(density: Density, site: str) -> set[str]:
+    """The arguments that enter a site's distribution."""
+    behind = sources(density, list(density.outputs["parameters"].get(site, {}).values()))
+    return {density.data_names[v] for v in behind if v in density.data_names}
 
 
 def _rows_of(origin: Any, asked: Asked, table: str, count: int) -> tuple[list[int], list[int]] | None:
@@ -79,10 +120,12 @@ def _mixes(density: Density, name: str, leaf: str, before: Any, now: Any) -> boo
     if own.shape != np.shape(now):  # the model's own rows were put in front, and are as they were
         return False
 
+    sites = [n for n, s in density.sites.items() if s.role != "deterministic" and not s.in_scan]
+
     def slopes(values: np.ndarray) -> list[np.ndarray]:
         arrays = [*density.arguments.arrays[:place], values, *density.arguments.arrays[place + 1 :]]
-        pairs = zip(*(_parameters(density, s, arrays) for s in (state, moved)), strict=True)
-        return [np.subtract(b, a, out=np.zeros_like(b), where=~_rounded_alike(a, b)) for a, b in pairs]
+        a, b = (all_parameters_at(density, sites, s, arrays) for s in (state, moved))
+        return [_slope(a[k], b[k]) for k in a if a[k].dtype.kind == "f"]
 
     base = slopes(np.asarray(before, own.dtype))
     for row in {0, len(own) - 1}:
@@ -95,13 +138,8 @@ def _mixes(density: Density, name: str, leaf: str, before: Any, now: Any) -> boo
     return False
 
 
-def _rounded_alike(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Where numbers are equal but for the last digits; infinite ones too, as logits of what cannot be."""
-    return np.isclose(a, b, rtol=16 * np.finfo(a.dtype).eps, atol=0, equal_nan=True)
-
-
-def _parameters(density: Density, state: Mapping[str, Any], arrays: Any) -> list[np.ndarray]:
-    ev = density.evaluator(state, tuple(arrays))
-    sites = [n for n, s in density.sites.items() if s.role != "deterministic" and not s.in_scan]
-    atoms = [a for n in sites for a in density.outputs["parameters"].get(n, {}).values()]
-    return [v for a in atoms if (v := np.asarray(ev.full(a))).dtype.kind == "f"]
+def _slope(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """From one to the other; none where they are equal but for the last digits, and where both are infinite,
+    as logits of what cannot be."""
+    alike = np.isclose(a, b, rtol=16 * np.finfo(a.dtype).eps, atol=0, equal_nan=True)
+    return np.subtract(b, a, out=np.zeros_like(b), where=~alike)

@@ -237,11 +237,21 @@ def parameters_at(
 ) -> Parameters:
     """What the parameters of data are for every row, by site and name, at values of latents; `arrays` are
     others than the model's data."""
+    found = all_parameters_at(density, sites, state, arrays)
+    lengths = {n: density.sites[n].shape[:1] for n in sites}
+    return {
+        k: v for k, v in found.items() if v.ndim and v.shape[:1] == lengths[k[0]] and v.dtype.kind in "biuf"
+    }
+
+
+def all_parameters_at(
+    density: Density, sites: Collection[str], state: Mapping[str, Any], arrays: Any = None
+) -> Parameters:
+    """As `parameters_at`, with those that have no value for every row."""
     atoms, program = _parameters(density, tuple(sites))
     data = tuple(density.arguments.arrays if arrays is None else arrays)
-    found = zip(atoms, map(np.asarray, program({n: state[n] for n in density.latents}, data)), strict=True)
-    lengths = {n: density.sites[n].shape[:1] for n in sites}
-    return {k: v for k, v in found if v.ndim and v.shape[:1] == lengths[k[0]] and v.dtype.kind in "biuf"}
+    values = program({n: state[n] for n in density.latents}, data)
+    return dict(zip(atoms, map(np.asarray, values), strict=True))
 
 
 @once
