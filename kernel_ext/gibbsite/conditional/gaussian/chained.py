@@ -105,6 +105,24 @@ class Strung(NamedTuple):
         spread = exact_product(self.moved, root.T)
         return Pieces(inner + jnp.sum(spread**2, -1), jnp.sum(root**2, 0))
 
+    def lagged(self, layout: "Stringing", strand: Strand, lag: int) -> Any:
+        """The covariance of each element of a strand with the one `lag` places before, no more than a step
+        reaches, of the site's shape; 0 where there is none."""
+        covariance = self.chain.covariances()
+        place, at = np.arange(layout.places), layout.offset(strand)
+        before = np.maximum(place - lag, 0)
+        inner = np.arange(layout.inner(strand))
+        step, other = place // layout.reach, before // layout.reach
+        one, two = (at + (p % layout.reach * len(inner))[:, None] + inner for p in (place, before))
+        same, beside = (c[step[:, None], :, one, two] for c in covariance)
+        found = jnp.where((step == other)[:, None, None], same, beside)
+        if self.border.size:
+            root = jax.scipy.linalg.solve_triangular(self.border, jnp.eye(len(self.border)), lower=True)
+            moved = exact_product(self.moved, root.T)
+            found += jnp.sum(moved[step[:, None], :, one] * moved[other[:, None], :, two], -1)
+        found = jnp.where((place >= lag)[:, None, None], found, 0.0)
+        return layout.of_strand(strand, jnp.moveaxis(found, 2, 1))
+
     def spread(self) -> Pieces:
         """What standard Normal numbers, on a last axis, move the elements of any one step and the border by.
         Those of a step are its own: of several steps' elements it does not say how they vary together."""
@@ -198,17 +216,26 @@ class Stringing:
         """The values by site that a vector holds."""
         out, at = {}, 0
         for s in self.strands:
-            size, shape, order = self.reach * self.inner(s), self.shapes[s.site], self._order(s)
+            size = self.reach * self.inner(s)
             part = x.chain[..., at : at + size].reshape(self.steps, self.blocks, self.reach, -1)
             part = jnp.moveaxis(part, 2, 1).reshape(self.steps * self.reach, self.blocks, -1)
-            part = part[: shape[s.axis]].reshape(tuple(shape[a] for a in order))
-            out[s.site] = jnp.transpose(part, tuple(order.index(a) for a in range(len(order))))
+            out[s.site] = self.of_strand(s, part)
             at += size
         at = 0
         for n, size in zip(self.border, self.sizes(), strict=True):
             out[n] = x.border[at : at + size].reshape(self.shapes[n])
             at += size
         return out
+
+    def offset(self, s: Strand) -> int:
+        """Where a strand's elements begin in a step."""
+        return self.reach * sum(self.inner(o) for o in self.strands[: self.strands.index(s)])
+
+    def of_strand(self, s: Strand, x: Any) -> Any:
+        """Values `[place, block, inner]` of a strand in its site's shape."""
+        shape, order = self.shapes[s.site], self._order(s)
+        x = x[: shape[s.axis]].reshape(tuple(shape[a] for a in order))
+        return jnp.transpose(x, tuple(order.index(a) for a in range(len(order))))
 
     def __str__(self) -> str:
         along = f"{self.steps:,} steps of {self.width}"

@@ -20,6 +20,7 @@ from gibbsite.conditional.reads.support import bounded_by
 from gibbsite.conditional.reads.term_access import batch_axes
 from gibbsite.conditional.update import Drawn
 from gibbsite.density import Density
+from gibbsite.density.passes.totals import Totals, in_totals
 from gibbsite.density.terms import summed
 
 
@@ -200,6 +201,26 @@ class GaussianChain(GaussianConditional):
         return repr(("gaussian chain", self.site, self.part.batch, self.chain))
 
 
+class GaussianTotals(GaussianChain):
+    """A Gaussian site that is a chain in its running totals; `natural` is of these."""
+
+    def __init__(self, totals: Totals, site: str, batch: tuple[int, ...], layout: Stringing):
+        super().__init__(totals.density, site, batch, certify_quadratic(totals.density, site), layout)
+        self._totals = totals
+        self.reason = f"{self.reason}, of the running totals of {site}"
+
+    def drawn(self, key: Any, latents: Mapping[str, Any], data: Any) -> Drawn:
+        found = super().drawn(key, self._totals.totals(latents), data)
+        return found._replace(values=self._totals.steps(found.values))
+
+    def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        return super().natural(self._totals.totals(state))
+
+    @property
+    def signature(self) -> str:
+        return repr(("totals", self._totals.along, super().signature))
+
+
 # a dense factorisation below this is as fast as the steps of a chain
 MIN_CHAIN = 16
 
@@ -226,6 +247,12 @@ def gaussian_of(density: Density, site: str) -> GaussianConditional:
         layout = chain_layout(density, site, found.part.coupled, batch)
         if layout is not None:
             return GaussianChain(density, site, batch, degrees, layout)
+        if (totals := in_totals(density, (site,))) is not None:
+            batch = batch_axes(totals.density, site)
+            coupled = Part(site, density.sites[site].shape, batch, GROUPS, 0).coupled
+            layout = chain_layout(totals.density, site, coupled, batch)
+            if layout is not None and {*totals.along[site]} == {layout.strands[0].axis}:
+                return GaussianTotals(totals, site, batch, layout)
     if found.length > MAX_COUPLED:
         raise Refused(f"{found.length} elements of {site} are coupled, more than {MAX_COUPLED}")
     return found

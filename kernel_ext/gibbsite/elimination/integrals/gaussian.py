@@ -1,6 +1,9 @@
 """Gaussian sites as a message, alone or with the scale that all of their terms share."""
 
+import itertools
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -18,6 +21,7 @@ from gibbsite.conditional.gaussian.chained import ChainedGaussian, strung
 from gibbsite.conditional.linear.arrow import Bordered, Vector
 from gibbsite.conditional.linear.joint import JointGaussian, check_real, joint_gaussian
 from gibbsite.density import Density
+from gibbsite.density.passes.totals import Totals, in_totals
 from gibbsite.elimination.integrals.conjugate import (
     Latents,
     Message,
@@ -67,6 +71,53 @@ class GaussianMessage(Message):
         return {s: Moments(means[s], spread[s]) for s in self.sites}
 
 
+class TotalsMessage(GaussianMessage):
+    """Sites that are chains in their running totals: integrated out, and drawn, as these."""
+
+    gaussian: ChainedGaussian
+
+    def __init__(self, density: Density, gaussian: ChainedGaussian, totals: Totals):
+        super().__init__(gaussian)
+        self.density, self._totals = density, totals
+        self.reason = f"{gaussian.reason}, of the running totals of {' and '.join(totals.along)}"
+
+    def solved(self, latents: Latents, data: Any, held: bool) -> tuple[Any, Any]:
+        """As a Gaussian message's, of the totals."""
+        return super().solved(self._totals.totals(latents), data, held)
+
+    def values(self, x: Any) -> dict[str, Any]:
+        """The values by site that a vector of totals makes."""
+        return self._totals.steps(self.gaussian.values(x))
+
+    def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
+        return self._totals.steps(super().draw(key, self._totals.totals(latents), data))
+
+    def moments(self, latents: Latents, data: Any) -> dict[str, Moments]:
+        mean, factor = self.solved(latents, data, held=True)
+        layout = self.gaussian.layout
+        spread = self.gaussian.values(factor.variances())
+        for strand in layout.strands:
+            if order := len(self._totals.along.get(strand.site, ())):
+                lagged = [factor.lagged(layout, strand, k) for k in range(order + 1)]
+                spread[strand.site] = _of_differences(lagged, strand.axis)
+        means = self.values(mean)
+        return {s: Moments(means[s], spread[s]) for s in self.sites}
+
+
+def _of_differences(lagged: Sequence[Any], axis: int) -> Any:
+    """The variances of differences of the highest order that there are covariances for, which are with what
+    is 0, 1, … places before."""
+    order = len(lagged) - 1
+    signs = [(-1) ** k * math.comb(order, k) for k in range(order + 1)]
+
+    def moved(x: Any, by: int) -> Any:
+        widths = [(by, 0) if a == axis else (0, 0) for a in range(x.ndim)]
+        return lax.slice_in_dim(jnp.pad(x, widths), 0, x.shape[axis], axis=axis)
+
+    pairs = itertools.product(range(order + 1), repeat=2)
+    return sum(signs[j] * signs[k] * moved(lagged[abs(j - k)], min(j, k)) for j, k in pairs)
+
+
 def _variances(factor: Bordered, like: Vector) -> Vector:
     """Of each element: the squares of what each standard Normal number moves it by. Groups do not move each
     other, so one number of every group goes at once."""
@@ -102,7 +153,21 @@ def gaussian_message(density: Density, sites: tuple[str, ...]) -> GaussianMessag
     try:
         return GaussianMessage(ChainedGaussian(density, sites, strung(density, sites), degrees))
     except Refused:
-        return GaussianMessage(joint_gaussian(density, sites))
+        totals = in_totals(density, sites)
+    if totals is not None:
+        degrees = certify_quadratic(totals.density, *sites)
+        with suppress(Refused):  # then the steps themselves are as good
+            return TotalsMessage(density, _chained(totals, sites, degrees), totals)
+    return GaussianMessage(joint_gaussian(density, sites))
+
+
+def _chained(totals: Totals, sites: tuple[str, ...], degrees: Any) -> ChainedGaussian:
+    """The chains of totals; `Refused` where what is added up is no chain, or is one along another axis."""
+    layout = strung(totals.density, sites)
+    axes = {s.site: s.axis for s in layout.strands}
+    if any({*along} != {axes.get(n)} or len(along) > layout.reach for n, along in totals.along.items()):
+        raise Refused("running totals along an axis that is no chain")
+    return ChainedGaussian(totals.density, sites, layout, degrees)
 
 
 # Gaussian sites whose precisions are all proportional to one power of a scale, with that scale: the normal

@@ -96,8 +96,8 @@ def outcomes_of(origin: Any) -> dict[str, str]:
 
 
 def laid_in(origin: Any) -> dict[str, str]:
-    """As `outcomes_of`, with the leaves whose values all stand somewhere among an observed site's: columns that
-    are stacked, a transpose."""
+    """As `outcomes_of`, with the leaves whose values all stand somewhere among an observed site's: columns
+    that are stacked, a transpose."""
     found, leaves = outcomes_of(origin), leaves_of(origin, bound_arguments(origin))
     values = observed_values(origin.density)
     for site, those in observed_of(origin, leaves).items():

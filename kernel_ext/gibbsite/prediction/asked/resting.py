@@ -65,10 +65,10 @@ def check_outcomes_go_on(origin: Any, density: Density, asked: Asked, fixed: Col
             where = "its other elements are" if other == site else f"{other} is"
             too = "" if other == site else f"; or set {leaf}, too"
             raise DataError(
-                f"{', '.join(enter)} cannot be set: {where} computed with the argument {leaf}, which stays as "
-                f"it was observed, so that no effect goes through it. Observe {leaf} in a statement of its "
-                f"own and go on with what that returns ({leaf} = numpyro.sample(…, obs={leaf})), which is "
-                f"the datum where there is one{too}"
+                f"{', '.join(enter)} cannot be set: {where} computed with the argument {leaf}, which stays "
+                f"as it was observed, so that no effect goes through it. Observe {leaf} in a statement of "
+                f"its own and go on with what that returns ({leaf} = numpyro.sample(…, obs={leaf})), which "
+                f"is the datum where there is one{too}"
             )
 
 

@@ -25,7 +25,9 @@ PASSES = COPIES | STOPS | _names("reduce_precision optimization_barrier pvary")
 ROUNDS = _names("reduce_precision")
 CONVERTS = _names("convert_element_type")
 """The operand's elements as another type's: rounded, or cut off, where that is narrower."""
-REARRANGES = _names("reshape squeeze expand_dims transpose rev")
+IN_ORDER = _names("reshape squeeze expand_dims")
+"""Every element of the operand once, in the same order."""
+REARRANGES = IN_ORDER | _names("transpose rev")
 """Every element of the operand once, elsewhere."""
 SPREADS = _names("broadcast_in_dim")
 """Every element of the operand, once or more often."""

@@ -27,7 +27,16 @@ from gibbsite.programs.jaxpr.compat import (
     make_jaxpr_like,
     scan_inputs,
 )
-from gibbsite.programs.jaxpr.primitives import ADDS, JOINS, SCANS, SLICES, of_kind
+from gibbsite.programs.jaxpr.primitives import (
+    ADDS,
+    IN_ORDER,
+    JOINS,
+    SCANS,
+    SLICES,
+    SPREADS,
+    STACKS,
+    of_kind,
+)
 from gibbsite.programs.jaxpr.walker import made_by
 from gibbsite.programs.passes.replaced import traced
 
@@ -54,35 +63,58 @@ def _counter_step(body: Jaxpr, carry_in: Any, carry_out: Any) -> Any | None:
 
 @dataclass(frozen=True)
 class _Pushed:
-    """What is pushed into a window: a variable of the body, its width along an axis of the carry, and whether
-    it comes in at the front."""
+    """What is pushed into a window: a variable of the body, its width along an axis of the carry, whether it
+    comes in at the front, and whether it has that axis, or is stacked upon the others."""
 
     fresh: Any
     axis: int
     width: int
     front: bool
+    stacked: bool
 
 
 def _pushed(body: Jaxpr, carry_in: Any, carry_out: Any) -> _Pushed | None:
-    """How `carry_out` is `carry_in` pushed along by something else, else None."""
+    """How `carry_out` is `carry_in` pushed along by something else, else None: what is kept is one slice of
+    it (`last[:-1]`), or one after another (`last[0], last[1]`)."""
     made = made_by(body)
     eqn = None if isinstance(carry_out, Literal) else made.get(carry_out)
-    if eqn is None or not of_kind(eqn, JOINS) or len(eqn.invars) != 2 or "dimension" not in eqn.params:
+    if eqn is None or not of_kind(eqn, JOINS, STACKS) or len(eqn.invars) < 2:
         return None
-    axis, shape = eqn.params["dimension"], carry_in.aval.shape
-    for fresh, kept, front in ((*eqn.invars, True), (*eqn.invars[::-1], False)):
-        cut = None if isinstance(kept, Literal) else made.get(kept)
-        if cut is None or not of_kind(cut, SLICES) or cut.invars[0] is not carry_in:
-            continue
-        width = fresh.aval.shape[axis]
-        first = 0 if front else width
-        starts = tuple(first if a == axis else 0 for a in range(len(shape)))
-        limits = tuple(n - (width - first if a == axis else 0) for a, n in enumerate(shape))
-        asked = (tuple(cut.params["start_indices"]), tuple(cut.params["limit_indices"]))
-        plain = cut.params["strides"] is None or set(cut.params["strides"]) <= {1}
-        if plain and asked == (starts, limits) and not isinstance(fresh, Literal):
-            return _Pushed(fresh, axis, width, front)
+    stacked = of_kind(eqn, STACKS)
+    axis = eqn.params.get("axis" if stacked else "dimension")
+    if axis is None:
+        return None
+    first, last = eqn.invars[0], eqn.invars[-1]
+    for fresh, kept, front in ((first, eqn.invars[1:], True), (last, eqn.invars[:-1], False)):
+        width = 1 if stacked else fresh.aval.shape[axis]
+        start = 0 if front else width
+        at: int | None = start
+        for piece in kept:
+            cut = _cut(made, piece, carry_in, axis)
+            at = cut[1] if cut is not None and cut[0] == at else None
+        if at == start + carry_in.aval.shape[axis] - width and not isinstance(fresh, Literal):
+            return _Pushed(fresh, axis, width, front, stacked)
     return None
+
+
+def _cut(made: Any, piece: Any, whole: Any, axis: int) -> tuple[int, int] | None:
+    """From where to where along an axis a piece is of a whole, of which it has all else; None of others."""
+
+    def maker(atom: Any) -> JaxprEqn | None:
+        return None if isinstance(atom, Literal) else made.get(atom)
+
+    eqn = maker(piece)
+    while eqn is not None and of_kind(eqn, IN_ORDER, SPREADS):
+        if eqn.invars[0].aval.size != eqn.outvars[0].aval.size:
+            return None
+        eqn = maker(eqn.invars[0])
+    if eqn is None or not of_kind(eqn, SLICES) or eqn.invars[0] is not whole:
+        return None
+    if {*(eqn.params["strides"] or (1,))} != {1}:
+        return None
+    cut = [*zip(eqn.params["start_indices"], eqn.params["limit_indices"], strict=True)]
+    rest = [c == (0, n) for a, (c, n) in enumerate(zip(cut, whole.aval.shape, strict=True)) if a != axis]
+    return cut[axis] if all(rest) else None
 
 
 @dataclass(frozen=True)
@@ -144,6 +176,7 @@ def _closure(start: int, needs: Sequence[set[int]], done: set[int]) -> tuple[int
 def _windows(pushed: _Pushed, init: Any, fresh: Any, reverse: bool) -> tuple[Any, Any]:
     """What the carry is before each step, and after the last, where `fresh` is pushed into it in turn."""
     fresh = fresh[::-1] if reverse else fresh
+    fresh = jnp.expand_dims(fresh, pushed.axis + 1) if pushed.stacked else fresh
     size, end = init.shape[pushed.axis], len(fresh) * pushed.width
     own, blocks = jnp.moveaxis(init, pushed.axis, 0), jnp.moveaxis(fresh, pushed.axis + 1, 1)
     if pushed.front:  # the newest last: what comes in at the front is read from the end
