@@ -79,6 +79,8 @@ CASES = [
      "name comes first"),
     ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nk = np.exp(m)\ny ~ Normal(k, 1)", "np.exp(m)",
      r"use `jnp` functions, which work on latents: `jnp.exp\(…\)`"),
+    ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nk = 0.0\nif jnp.exp(m) > 1:\n    k = m\ny ~ Normal(k, 1)",
+     "jnp.exp(m) > 1", "not by what a function of JAX does: compare without `jnp.exp`"),
     ("value-of-a-latent", "y, codes", "n = jnp.unique(codes).size\ny ~ Normal(n, 1)\na ~ Normal(0, 1)",
      "jnp.unique(codes)", r"as many elements as the data in 'codes' say.*NumPy does: `np.unique\(codes\)`"),
     ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nk = int(m)\ny ~ Normal(k, 1)", "int(m)",

@@ -113,9 +113,17 @@ def _cure(spot: Spot) -> str:
         return f"use `jnp` functions, which work on latents: `jnp.{_NUMPY.get(function, function)}(…)`"
     if has_list(code):
         return "a list is no array, and `jnp.array([…])` makes one of latents"
+    asks = re.match(r"(el)?if\b|while\b|assert\b", text)
+    asks = asks or re.search(r"\bif\b.*\belse\b|\b(and|or|not)\b", text)
+    if asks and module.partition(".")[0] in ("jnp", "jax"):
+        return (
+            "`if` decides by what Python's own arithmetic makes of latents, and not by what a function of "
+            f"JAX does: compare without `{name}` (`x > 0` for `jnp.exp(x) > 1`); or `jnp.where(condition, a, b)` "
+            "picks by a condition"
+        )
     if module:
         return "use `jnp` functions (`jax.numpy`, `jax.nn`, `jax.scipy`), which work on latents"
-    if re.match(r"(el)?if\b|while\b|assert\b", text) or re.search(r"\bif\b.*\belse\b|\b(and|or|not)\b", text):
+    if asks:
         return "`jnp.where(condition, a, b)` picks by a condition"
     picked = re.match(r"([A-Za-z_]\w*)\s*\[(.*)\]$", code)
     if picked and _is_condition(picked.group(2)):

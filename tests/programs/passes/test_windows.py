@@ -12,25 +12,38 @@ from numpyro.contrib.control_flow import scan
 from numpyro.infer.util import log_density
 
 
-def seasonal(y, front, width):
-    """A season of four that sums to about zero, `width` new values a step."""
+def seasonal(y, front, width, pieces=False):
+    """A season of four that sums to about zero, `width` new values a step, joined to a slice of the last, or
+    stacked upon them one by one."""
     sd = numpyro.sample("sd", dist.HalfNormal(1))
     first = numpyro.sample("first", dist.Normal(0, 2).expand([4]).to_event(1))
 
     def step(last, now):
         new = numpyro.sample("season", dist.Normal(-last[:3].sum() * jnp.ones(width), sd).to_event(1))
         numpyro.sample("y", dist.Normal(new.sum() + last[-1], 0.5), obs=now)
+        if pieces:
+            kept = [last[i] for i in range(3)] if front else [last[i] for i in range(1, 4)]
+            return jnp.stack([new[0], *kept] if front else [*kept, new[0]]), None
         return jnp.concatenate([new, last[:-width]] if front else [last[width:], new]), None
 
     scan(step, first, y)
 
 
-@pytest.mark.slow
-@pytest.mark.share(4)
-@pytest.mark.parametrize(("front", "width"), [(True, 1), (True, 3), (False, 1), (False, 4)])
-def test_a_window_is_what_the_loop_carries(front, width):
+@pytest.mark.share(6)
+@pytest.mark.parametrize(
+    ("front", "width", "pieces"),
+    [
+        (True, 1, True),
+        (True, 1, False),
+        (True, 3, False),
+        (False, 1, False),
+        (False, 4, False),
+        (False, 1, True),
+    ],
+)
+def test_a_window_is_what_the_loop_carries(front, width, pieces):
     y = np.random.default_rng(0).normal(size=9).astype(np.float32)
-    model = gb.model(seasonal, y, front, width)
+    model = gb.model(seasonal, y, front, width, pieces)
     assert model.conditional("season").kind == "conjugate"
     marginal, data = model.marginal("first", "season"), tuple(model.density.arguments.arrays)
     for seed in range(3):
