@@ -118,8 +118,8 @@ def _cure(spot: Spot) -> str:
     if asks and module.partition(".")[0] in ("jnp", "jax"):
         return (
             "`if` decides by what Python's own arithmetic makes of latents, and not by what a function of "
-            f"JAX does: compare without `{name}` (`x > 0` for `jnp.exp(x) > 1`); or `jnp.where(condition, a, b)` "
-            "picks by a condition"
+            f"JAX does: compare without `{name}` (`x > 0` for `jnp.exp(x) > 1`); or `jnp.where(condition, "
+            "a, b)` picks by a condition"
         )
     if module:
         return "use `jnp` functions (`jax.numpy`, `jax.nn`, `jax.scipy`), which work on latents"
