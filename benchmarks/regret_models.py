@@ -345,6 +345,21 @@ def _crossed(n: int, m: int) -> Built:
     return crossed, (a, b, y.astype(np.float32), n, m)
 
 
+def walk_by_steps(y: Any) -> None:
+    """A walk as it is often written, by its steps."""
+    q = numpyro.sample("q", dist.HalfNormal(1.0))
+    s = numpyro.sample("s", dist.HalfNormal(1.0))
+    with numpyro.plate("steps", len(y)):
+        e = numpyro.sample("e", dist.Normal(0.0, 1.0))
+    x = jnp.cumsum(e) * q
+    with numpyro.plate("T", len(y)):
+        numpyro.sample("y", dist.Normal(x, s), obs=y)
+
+
+def _walk_by_steps(n: int, step: float) -> Built:
+    return walk_by_steps, _walk(n, step)[1]
+
+
 def _walk(n: int, step: float) -> Built:
     r = np.random.default_rng(11)
     return walk, ((np.cumsum(r.normal(0, step, n)) + r.normal(0, 1, n)).astype(np.float32),)
@@ -475,6 +490,7 @@ CASES: dict[str, Callable[[], Built]] = {
     "walk 80": lambda: _walk(80, 0.3),
     "walk 80, rough": lambda: _walk(80, 2.0),
     "walk 1000": lambda: _walk(1000, 0.3),
+    **{f"walk {n}, by its steps": lambda n=n: _walk_by_steps(n, 0.5) for n in (60, 1000)},
     **{
         f"{n} months, noise {s:g}": lambda n=n, s=s: _seasons(n, s)
         for n, s in ((120, 0.1), (360, 0.1), (360, 1.0), (360, 3.0))
