@@ -73,16 +73,16 @@ def beside_its_steps(y):
 
 
 MODELS = {
+    joined: ("a", "b", "e"),
     walk: ("e",),
     drifting: ("a", "b", "e"),
     level_and_slope: ("a", "b", "e"),
-    joined: ("a", "b", "e"),
     several: ("e",),
     beside_its_steps: ("e",),
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("model", MODELS, ids=lambda f: f.__name__)
 def test_totals_are_the_dense_gaussian(model):
     sites = MODELS[model]

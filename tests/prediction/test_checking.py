@@ -307,7 +307,8 @@ def test_checks_are_live_as_soon_as_somebody_looks():
     view = Dashboard(going)
     view.widget._control._receive(None, {"kind": "view", "view": "check"}, [])
     view.refresh()
-    assert "50 draws" in view.widget._posterior["legend"]
+    shown = view.widget._posterior  # a quick run has as many by now
+    assert "50 draws" in shown["legend"] or "cards" in shown
     deadline = time.monotonic() + 60
     while "cards" not in view.widget._posterior and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -89,6 +89,17 @@ def test_a_density_that_is_not_finite_names_site_row_and_value():
         bad.sample(draws=5, warmup=5, chains=2, schedule="NUTS a")
 
 
+def shares(y):
+    a = numpyro.sample("a", dist.Gamma(2.0, 0.1))
+    numpyro.sample("y", dist.Beta(2 + a, 2.0), obs=y)
+
+
+def test_a_datum_at_the_edge_of_what_can_be_is_told_as_one():
+    y = np.array([0.4, 1.0, 0.7], np.float32)
+    with pytest.raises(ModelError, match=r"at index \[1\].* value 1.0, the edge of what can be.*Smithson"):
+        gb.model(shares, y).sample(draws=5, warmup=5, chains=2, schedule="NUTS a")
+
+
 def ordered():
     with numpyro.plate("r", 6):
         z = numpyro.sample("z", dist.Normal(0.0, 1.0).expand([4]).to_event(1))

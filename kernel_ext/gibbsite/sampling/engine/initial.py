@@ -247,8 +247,22 @@ def blame(model: Any, kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> s
             if isinstance(site["fn"], Unit):
                 return f"factor {name!r}{where} is {terms[at]}: what it asks of the draws does not hold there"
             value = np.asarray(site["value"])[at]
-            return f"{kind} {name!r}{where} has log-probability {terms[at]} for the value {value}"
+            edge = _EDGE if site["is_observed"] and _at_edge(site["fn"], value) else ""
+            return f"{kind} {name!r}{where} has log-probability {terms[at]} for the value {value}{edge}"
     return None
+
+
+_EDGE = (
+    ", the edge of what can be, where a density is 0 or without end: move such data inside (of n shares, "
+    "(y * (n - 1) + 0.5) / n; Smithson and Verkuilen 2006), or give them a statement of their own"
+)
+
+
+def _at_edge(fn: Any, value: Any) -> bool:
+    """Whether a value is one of the bounds of a continuous support."""
+    own = base_constraint(fn.support)
+    ends = (getattr(own, n, None) for n in ("lower_bound", "upper_bound"))
+    return not own.is_discrete and any(np.any(np.equal(value, b)) for b in ends if b is not None)
 
 
 FAR, FAR_PER_ELEMENT = 10.0, 2.0
