@@ -93,7 +93,16 @@ def test_what_becomes_another_choice_is_drawn_anew_in_some_moves():
     assert not free._other_choice((("a", 0), ("b", 1)), 0, 1)
 
 
-@pytest.mark.parametrize("fn", [sums, tails, sizes, switches, tables])
+def rows(y):
+    """A vector that decides how many values a number has that is asked for later, and how long another is."""
+    on = sample("on", dist.Bernoulli(0.5).expand([2]).to_event(1))
+    several = 2 if on[0] else 3
+    z = int(sample("z", dist.Categorical(jnp.ones(several) / several)))
+    w = sample("w", dist.Bernoulli(0.5).expand([several]).to_event(1))
+    sample("y", dist.Normal(float(z) + (1.0 if w[0] else 0.0), 1.0), obs=y)
+
+
+@pytest.mark.parametrize("fn", [sums, tails, sizes, switches, tables, rows])
 def test_every_number_proposes_one_way_whose_interval_is_known(fn):
     """The intervals cover all numbers once, and `spans` say of each what `located` finds."""
     ways, numbers = Ways(fn, (1.0,), {}), np.random.default_rng(0)
@@ -105,7 +114,7 @@ def test_every_number_proposes_one_way_whose_interval_is_known(fn):
             if other is not None:
                 assert whole(ways, other)
                 assert (low, width) in ways.spans(way, other)
-                assert ways.spans(other, way) or fn is tables
+                assert ways.spans(other, way) or fn in (tables, rows)
                 seen.add((other, low))
             at = low + width
             if at == ALL:

@@ -282,13 +282,16 @@ class Ways:
         """
         kept, old = dict(way), way[i][1]
         before = {name: self._asked(way[:k]) for k, (name, _) in enumerate(way)}
+        here = before[way[i][0]]
 
         def same(node: Asked) -> Any:
             return kept[node.site] if node.site in kept and node.has(kept[node.site]) else None
 
         def renumbered(node: Asked) -> Any:
             was = before.get(node.site)
-            if was is None or node.shape or node.high is None or was.high is None:
+            if was is None or (*node.shape, *was.shape, *here.shape):
+                return same(node)
+            if node.high is None or was.high is None:
                 return same(node)
             value, more = kept[node.site], node.high - was.high
             value += 1 if more > 0 and value >= new else -1 if more < 0 and value > old else 0
@@ -312,7 +315,7 @@ class Ways:
             node, before = self.node(here), self._asked(way[:k])
             if node is None or node.site != before.site:
                 return False
-            if (node.low, node.high) != (before.low, before.high):
+            if node != before:
                 return True
             here = (*here, way[k])
         return False

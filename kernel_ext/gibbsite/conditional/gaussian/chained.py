@@ -101,27 +101,34 @@ class Strung(NamedTuple):
         inner = jnp.diagonal(self.chain.covariances()[0], axis1=-2, axis2=-1)
         if not self.border.size:
             return Pieces(inner, jnp.zeros(0, inner.dtype))
-        root = jax.scipy.linalg.solve_triangular(self.border, jnp.eye(len(self.border)), lower=True)
-        spread = exact_product(self.moved, root.T)
-        return Pieces(inner + jnp.sum(spread**2, -1), jnp.sum(root**2, 0))
+        spread = exact_product(self.moved, self._root.T)
+        return Pieces(inner + jnp.sum(spread**2, -1), jnp.sum(self._root**2, 0))
 
-    def lagged(self, layout: "Stringing", strand: Strand, lag: int) -> Any:
-        """The covariance of each element of a strand with the one `lag` places before, no more than a step
-        reaches, of the site's shape; 0 where there is none."""
+    @property
+    def _root(self) -> Any:
+        """The inverse of the border's factor."""
+        return jax.scipy.linalg.solve_triangular(self.border, jnp.eye(len(self.border)), lower=True)
+
+    def lagged(self, layout: "Stringing", strand: Strand, most: int) -> list[Any]:
+        """The covariances of each element of a strand with the one 0, 1, … `most` places before, no more than
+        a step reaches, of the site's shape; 0 where there is none."""
         covariance = self.chain.covariances()
+        moved = exact_product(self.moved, self._root.T) if self.border.size else None
         place, at = np.arange(layout.places), layout.offset(strand)
-        before = np.maximum(place - lag, 0)
         inner = np.arange(layout.inner(strand))
-        step, other = place // layout.reach, before // layout.reach
-        one, two = (at + (p % layout.reach * len(inner))[:, None] + inner for p in (place, before))
-        same, beside = (c[step[:, None], :, one, two] for c in covariance)
-        found = jnp.where((step == other)[:, None, None], same, beside)
-        if self.border.size:
-            root = jax.scipy.linalg.solve_triangular(self.border, jnp.eye(len(self.border)), lower=True)
-            moved = exact_product(self.moved, root.T)
-            found += jnp.sum(moved[step[:, None], :, one] * moved[other[:, None], :, two], -1)
-        found = jnp.where((place >= lag)[:, None, None], found, 0.0)
-        return layout.of_strand(strand, jnp.moveaxis(found, 2, 1))
+
+        def with_one_before(lag: int) -> Any:
+            before = np.maximum(place - lag, 0)
+            step, other = place // layout.reach, before // layout.reach
+            one, two = (at + (p % layout.reach * len(inner))[:, None] + inner for p in (place, before))
+            same, beside = (c[step[:, None], :, one, two] for c in covariance)
+            found = jnp.where((step == other)[:, None, None], same, beside)
+            if moved is not None:
+                found += jnp.sum(moved[step[:, None], :, one] * moved[other[:, None], :, two], -1)
+            found = jnp.where((place >= lag)[:, None, None], found, 0.0)
+            return layout.of_strand(strand, jnp.moveaxis(found, 2, 1))
+
+        return [with_one_before(lag) for lag in range(most + 1)]
 
     def spread(self) -> Pieces:
         """What standard Normal numbers, on a last axis, move the elements of any one step and the border by.
@@ -129,7 +136,7 @@ class Strung(NamedTuple):
         root = jnp.linalg.cholesky(self.chain.covariances()[0])
         if not self.border.size:
             return Pieces(root, jnp.zeros((0, root.shape[-1]), root.dtype))
-        inverse = jax.scipy.linalg.solve_triangular(self.border, jnp.eye(len(self.border)), lower=True)
+        inverse = self._root
         still = jnp.zeros((len(self.border), root.shape[-1]), root.dtype)
         chain = jnp.concatenate([root, exact_product(self.moved, inverse.T)], -1)
         return Pieces(chain, jnp.concatenate([still, inverse.T], -1))
@@ -214,13 +221,12 @@ class Stringing:
 
     def values(self, x: Pieces) -> dict[str, Any]:
         """The values by site that a vector holds."""
-        out, at = {}, 0
+        out = {}
         for s in self.strands:
-            size = self.reach * self.inner(s)
+            at, size = self.offset(s), self.reach * self.inner(s)
             part = x.chain[..., at : at + size].reshape(self.steps, self.blocks, self.reach, -1)
             part = jnp.moveaxis(part, 2, 1).reshape(self.steps * self.reach, self.blocks, -1)
             out[s.site] = self.of_strand(s, part)
-            at += size
         at = 0
         for n, size in zip(self.border, self.sizes(), strict=True):
             out[n] = x.border[at : at + size].reshape(self.shapes[n])

@@ -6,7 +6,7 @@ density over `z`, the running totals of `e`, is the same, since `e[t] = z[t] - z
 each datum reads one element, and each step's prior two.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from jax import lax
 
 from gibbsite.density.passes.program import Program, program_of
 from gibbsite.ground.once import once
-from gibbsite.ground.opaque import notes_in
+from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.programs.jaxpr import primitives as op
 from gibbsite.programs.jaxpr.compat import JaxprEqn, bind_equation
 from gibbsite.programs.jaxpr.primitives import of_kind
@@ -59,6 +59,11 @@ class Totals:
 def in_totals(density: "Density", sites: tuple[str, ...]) -> Totals | None:
     """The density over the running totals of those of `sites` that the model adds up; None where it adds up
     none."""
+    notes = notes_in(density.cache)
+    return attempted("running totals", lambda: _over_totals(density, sites, notes), lambda: None, notes)
+
+
+def _over_totals(density: "Density", sites: tuple[str, ...], notes: list[str]) -> Totals | None:
     program, along = program_of(density), {}
     for name in sites:
         axes: tuple[int, ...] = ()
@@ -68,7 +73,7 @@ def in_totals(density: "Density", sites: tuple[str, ...]) -> Totals | None:
             along[name] = axes[::-1]
     if not along:
         return None
-    analysed = program.analysed(density.latent_vars, notes_in(density.cache))
+    analysed = program.analysed(density.latent_vars, notes)
     return Totals(replace(density, cache={}, deviances=None, **analysed), along)
 
 
@@ -81,7 +86,7 @@ def _added_up(program: Program, name: str) -> tuple[Program, int] | None:
     """The program over the running totals of a site, and along which axis; None where it has none."""
     variable = program.latent_vars[name]
     shape = variable.aval.shape
-    for axis in _axes(program.closed.jaxpr.eqns, shape):
+    for axis in _axes(program, name):
         work = _Adding(axis, shape)
         place = list(program.latents).index(name)
 
@@ -98,9 +103,10 @@ def _added_up(program: Program, name: str) -> tuple[Program, int] | None:
     return None
 
 
-def _axes(equations: Sequence[JaxprEqn], shape: tuple[int, ...]) -> list[int]:
-    found = {e.params["axis"] for e in equations if _is_total(e) and e.outvars[0].aval.ndim == len(shape)}
-    return sorted(found)
+def _axes(program: Program, name: str) -> list[int]:
+    rank, totals = len(program.latents[name]), filter(_is_total, program.closed.jaxpr.eqns)
+    read = [e for e in totals if name in program.maps.latents(e.invars[0])]
+    return sorted({e.params["axis"] for e in read if e.outvars[0].aval.ndim == rank})
 
 
 def _is_total(eqn: JaxprEqn) -> bool:

@@ -80,6 +80,7 @@ class TotalsMessage(GaussianMessage):
         super().__init__(gaussian)
         self.density, self._totals = density, totals
         self.reason = f"{gaussian.reason}, of the running totals of {' and '.join(totals.along)}"
+        self.signature = repr(("totals", totals.along, gaussian.signature))
 
     def solved(self, latents: Latents, data: Any, held: bool) -> tuple[Any, Any]:
         """As a Gaussian message's, of the totals."""
@@ -98,7 +99,7 @@ class TotalsMessage(GaussianMessage):
         spread = self.gaussian.values(factor.variances())
         for strand in layout.strands:
             if order := len(self._totals.along.get(strand.site, ())):
-                lagged = [factor.lagged(layout, strand, k) for k in range(order + 1)]
+                lagged = factor.lagged(layout, strand, order)
                 spread[strand.site] = _of_differences(lagged, strand.axis)
         means = self.values(mean)
         return {s: Moments(means[s], spread[s]) for s in self.sites}

@@ -102,10 +102,12 @@ def laid_in(origin: Any) -> dict[str, str]:
     values = observed_values(origin.density)
     for site, those in observed_of(origin, leaves).items():
         for leaf in those if site in values else ():
+            if leaf in found:
+                continue
             own = np.asarray(leaves[leaf])
             there = own[own == own].astype(values[site].dtype)
             if there.size > 1 and np.isin(there, values[site]).all():
-                found.setdefault(leaf, site)
+                found[leaf] = site
     return found
 
 

@@ -3,8 +3,8 @@
 A hidden Markov model written with `numpyro.contrib.control_flow.scan` carries last step's state, and with
 the latent values given as inputs that state is simply a shifted input. So each carry that resolves to an
 input, a constant or a counter is replaced by the whole sequence of its values, and the body is batched. One
-that is pushed along (`concatenate([new, last[:-1]])`: the last values, as seasons and lags have them) is a
-window that moves over all that were pushed.
+that is pushed along (`concatenate([new, last[:-1]])`, `stack([new, last[0]])`: the last values, as seasons
+and lags have them) is a window that moves over all that were pushed.
 Carries that depend on their own past through arithmetic (`caught = caught | y`) are computed by a scan of
 their own, as small as it can be; all else is batched around it.
 """
