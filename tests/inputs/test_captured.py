@@ -1,6 +1,7 @@
 """A model is what its function read when it was made, whatever the notebook's names are given later."""
 
 import functools
+import linecache
 from types import SimpleNamespace
 
 import gibbsite as gb
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 from gibbsite.inputs.captured import captured
 from gibbsite.inputs.live import live
+from gibbsite.inputs.reading import program_of
 from numpyro import handlers
 
 SCALE, TABLE, DEEP = 2.0, {"s": 0.5, "by": [1.0, 2.0]}, {}
@@ -192,3 +194,29 @@ def test_models_share_the_copy_of_an_array_that_stays(restored):
     X[:] = np.nan
     third, fourth = captured(x_of)(), captured(x_of)()
     assert np.isnan(third).all() and third is fourth and np.array_equal(first, np.arange(4.0))
+
+
+def _programs(body, head="", values=()):
+    """A function by its text, with the values of its globals."""
+    space = dict(values)
+    text = f"{head}\ndef fn(x):\n{body}\n"
+    name = f"<program {hash(text)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    exec(compile(text, name, "exec"), space)
+    return program_of(space["fn"])
+
+
+def test_a_program_is_its_statements_and_the_values_that_they_read():
+    plain = _programs("    return a * x", values={"a": 2.0})
+    assert plain == _programs("    # a comment\n\n    return (a\n        * x)", values={"a": 2.0, "b": 3})
+    others = [
+        _programs("    return a * x", values={"a": 3.0}),
+        _programs("    return a * x + 1", values={"a": 2.0}),
+        _programs("    return a * x", values={"a": np.full(2, 2.0)}),
+        _programs("    return a * x", values={"a": np.full(3, 2.0)}),
+        _programs("    return a * x", values={"a": [2.0, {"b": 1}]}),
+        _programs("    return a * x", values={"a": jnp}),
+    ]
+    assert len({plain, *others}) == 7
+    helped = [_programs("    return f(x)", f"def f(x):\n    return {y}") for y in ("x", "x + 1", "x")]
+    assert helped[0] == helped[2] != helped[1]

@@ -172,7 +172,7 @@ CASES = [
      "rate is 1 / scale: the call is Exponential"),
     ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nprint(f'{m:.2f}')\ny ~ Normal(m, 1)", "",
      "no digits yet"),
-    ("value-of-a-latent", "y", "z ~ Bernoulli(0.5)\nd = {0: 1.0, 1: 2.0}\ny ~ Normal(d[z], 1)", "d[z]",
+    ("value-of-a-latent", "y", "z ~ Normal(0, 1)\nd = {0: 1.0, 1: 2.0}\ny ~ Normal(d[z], 1)", "d[z]",
      "from arrays and not from a dict"),
     ("value-of-a-latent", "y", "m ~ Normal(0, 1)\nk = y[y > m]\ny ~ Normal(m, 1)", "y[y > m]",
      r"`jnp.where\(y > m, y, …\)`"),

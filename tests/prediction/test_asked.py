@@ -178,11 +178,27 @@ def test_a_model_of_a_polars_table_answers_in_polars():
     assert isinstance(model.predict(draws=4).to_frame(), pl.DataFrame)
 
 
-def test_times_of_any_zone_are_the_same_times(run):
+def over_days(d):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(b * d["day"], 0.1), obs=d["y"])
+
+
+def test_times_of_any_zone_are_the_same_times():
+    days = pd.date_range("2024-01-10", periods=4, tz="America/New_York")
+    run = gb.model(over_days, pd.DataFrame({"day": days, "y": np.arange(4.0)})).sample(draws=20, chains=1)
+    new = pd.DataFrame({"day": days[:2] + pd.Timedelta(days=9)})
+    for zone in ("UTC", "Europe/Berlin"):
+        other = new.assign(day=new.day.dt.tz_convert(zone))
+        np.testing.assert_array_equal(run.predict(new).draws["y"], run.predict(other).draws["y"])
+
+
+def test_times_without_a_zone_are_no_times_with_one(run):
+    """They were taken for UTC's: another eight hours, and nobody was told."""
     new = new_rows()
-    there = new.assign(day=new.day.dt.tz_localize("America/New_York"))
-    here = new.assign(day=new.day + pd.Timedelta(hours=5))
-    np.testing.assert_array_equal(run.predict(there).draws["y"], run.predict(here).draws["y"])
+    with pytest.raises(DataError, match="times without a zone in the model's own data, and with one in the"):
+        run.predict(new.assign(day=new.day.dt.tz_localize("America/New_York")))
+    with pytest.raises(DataError, match="has no rows"):
+        run.predict(new.iloc[:0])
 
 
 @pytest.mark.slow

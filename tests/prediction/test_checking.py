@@ -250,6 +250,9 @@ def test_every_kind_of_outcome_has_its_plots():
         found = gb.model(fn, *args).sample(draws=200, warmup=200, chains=2).checks()
         assert found.kind == kind
         assert word in found.plot().svg
+        if kind == "censored":  # whose replicates are not cut off: the true model had p of 1
+            with pytest.raises(OptionError, match=r"'max\(y\)' is of censored data"):
+                gb.model(fn, *args).sample(draws=20, chains=1).checks(statistics=["max(y)"])
     # half of the counts are zero, which a Poisson distribution never has
     found = gb.model(counts, x, zeros).sample(draws=200, warmup=200, chains=2).checks()
     assert found.to_frame().loc["zeros(y)", "p"] == 0

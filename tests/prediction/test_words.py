@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import DataError, GibbsiteError, OptionError
+from numpyro.contrib.control_flow import scan
 
 Y = np.random.default_rng(0).normal(size=8)
 
@@ -43,6 +44,40 @@ def test_a_series_without_its_past_is_told(fn):
     run = gb.model(fn, y=Y).sample(draws=20, chains=1)
     with pytest.raises(DataError, match=r"computes with y, .*cannot run with None"):
         run.predict(y=None)
+
+
+def autoregression(y, x):
+    phi = numpyro.sample("phi", dist.Uniform(-1, 1))
+
+    def step(before, row):
+        now, covariate = row
+        return numpyro.sample("y", dist.Normal(phi * before + covariate, 0.1), obs=now), None
+
+    scan(step, 0.0, (y, x))
+
+
+def by_table(d):
+    autoregression(d.y, d.x)
+
+
+def test_steps_to_come_go_on_from_what_was_observed():
+    """Where the outcome was not given anew, they went on from replicates of it, under the same note."""
+    y = np.array([0.9, 0.85, 0.7, 0.72, 8.0])
+    x, longer = np.zeros(5), np.zeros(7)
+    run = gb.model(autoregression, y, x).sample(draws=100, chains=2, seed=0)
+    given = run.predict(y=np.append(y, [np.nan] * 2), x=longer)
+    left = run.predict(x=longer)
+    np.testing.assert_array_equal(given.draws["y"], left.draws["y"])
+    mean = np.asarray(run.draws["phi"]).mean() * 8.0
+    assert abs(left.draws["y"][..., 5].mean() - mean) < 0.1
+    with pytest.warns(UserWarning, match="y is drawn anew from its first step.*give y, missing"):
+        anew = run.predict(y=None, x=longer)
+    assert "y is drawn anew from its first step" in anew.note
+    assert abs(anew.draws["y"][..., 5].mean()) < 1.0
+    table = pd.DataFrame({"y": y, "x": x})
+    run = gb.model(by_table, table).sample(draws=50, chains=1, seed=0)
+    with pytest.warns(UserWarning, match=r"give d\['y'\], missing"):
+        run.predict(pd.DataFrame({"x": longer}))
 
 
 def test_a_model_without_arguments_has_no_place_for_a_table():

@@ -127,13 +127,57 @@ def test_a_tracing_function_of_somebody_else_stays():
         sys.settrace(before)
 
 
-def test_a_draw_within_a_name_is_told():
+TABLE = dict(zip("012", MEANS, strict=True))
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda z: TABLE.get(f"{z}", 9.0),
+        lambda z: MEANS[0] if str(z) == "0" else MEANS[1] if str(z) == "1" else MEANS[2],
+        lambda z: TABLE["%d" % z],  # noqa: UP031
+        lambda z: TABLE[f"{z:d}"],
+        lambda z: TABLE["".join(map(str, [z]))],
+        lambda z: dict(enumerate(MEANS))[z],
+        lambda z: sample(f"mean_{z}", dist.Normal(MEANS[int(z)], 1e-3)),
+    ],
+    ids=["f-string", "str", "percent", "format", "map", "dict", "name"],
+)
+def test_the_text_of_a_draw_is_its_value(of):
+    """Python decided by `JitTracer(int32[])`: the draw's posterior was its prior, and nobody was told."""
+
     def model(y):
         z = sample("z", dist.Categorical(jnp.array(SHARES)))
-        sample("y", dist.Normal(sample(f"mu_{z}", dist.Normal(0.0, 1.0)), 1.0), obs=y)
+        print(f"z is {z}", z)
+        print(
+            "over two lines",
+            f"{z}",
+        )
+        sample("y", dist.Normal(of(z), 1.0), obs=y)
 
-    with pytest.raises(ModelError, match=r"a draw's value is written into it.*`\{int\(z\)\}`"):
-        gb.model(model, 1.0)
+    weights = SHARES * stats.norm.pdf(2.5, MEANS, 1.0)
+    run = gb.model(model, 2.5).sample(draws=1000, chains=4, seed=0)
+    found = np.bincount(np.asarray(run.draws["z"]).ravel().astype(int), minlength=3) / 4000
+    assert np.abs(found - weights / weights.sum()).max() < 5 * np.sqrt(0.25 / 1000)
+
+
+def test_a_text_for_people_asks_for_nothing():
+    def model(y):
+        z, x = sample("z", dist.Categorical(jnp.array(SHARES))), sample("x", dist.Normal(0.0, 1.0))
+        print(f"z is {z}", z)
+        label = f"x is {x}"
+        sample("y", dist.Normal(jnp.array(MEANS)[z] + x, 1.0), obs=y)
+        assert label
+
+    assert type(gb.model(model, 1.0)) is gb.Model
+
+
+def test_texts_of_others_and_after_the_model_are_jaxs():
+    z = []
+    gb.model(lambda y: sample("y", dist.Normal(sample("a", dist.Normal(0.0, 1.0)), 1.0), obs=y), 1.0)
+    jax.make_jaxpr(lambda k: z.append(f"{k} {k!r}") or k)(1)
+    assert "Tracer" in z[0]
 
 
 @pytest.mark.slow

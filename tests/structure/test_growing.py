@@ -146,6 +146,45 @@ def test_a_killed_run_goes_on_from_its_store(run, tmp_path, monkeypatch):
         model.sample(**{**options, "thin": 1}, store=str(tmp_path / "run"), resume="auto")
 
 
+def counted(x, most=3.0):
+    n = sample("n", dist.Poisson(0.2))
+    mu = sample("mu", dist.Normal(0.0, 1.0))
+    sample("x", dist.Normal(mu * most if n > 6 else mu, 1.0), obs=x)
+
+
+def _otherwise():
+    def counted(x, most=3.0):
+        n = sample("n", dist.Poisson(0.2))
+        mu = sample("mu", dist.Normal(0.0, 1.0))
+        sample("x", dist.Normal(mu * most + 1.0 if n > 6 else mu, 1.0), obs=x)
+
+    return counted
+
+
+counted_otherwise = _otherwise()
+
+
+def listed(x):
+    n = sample("n", dist.Poisson(2.0))
+    sample("x", dist.Normal([0.0, 1.0][n], sample("s", dist.HalfNormal(1.0))), obs=x)
+
+
+def test_another_model_is_one_before_its_structures_are_met(tmp_path):
+    """What had changed in a structure that no chain had proposed yet was accepted."""
+    options = {"draws": 10, "warmup": 5, "chains": 1, "seed": 1, "store": str(tmp_path / "run")}
+    gibbsite.model(counted, X).sample(**options)
+    again = gibbsite.model(counted, X).sample(**{**options, "draws": 12}, resume="auto")
+    assert again.kept.sampled.steps == 12 and (again.draws["n"] < 6).all()
+    with pytest.raises(CheckpointError, match="of another model"):
+        gibbsite.model(counted_otherwise, X).sample(**{**options, "draws": 14}, resume="auto")
+
+
+def test_an_error_of_the_model_names_its_structure():
+    with pytest.raises(IndexError) as caught:
+        gibbsite.model(listed, X).sample(draws=400, chains=2, seed=1)
+    assert any(note.startswith("where n = ") for note in caught.value.__notes__)
+
+
 @pytest.mark.slow
 def test_chains_start_where_they_are_told():
     model = gibbsite.model(tails, X)

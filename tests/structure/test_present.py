@@ -6,7 +6,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from gibbsite.structure.present import Entry, judged_in_all
+from gibbsite.errors import ExpressionError
+from gibbsite.sampling.derived.expression import Shape, parse
+from gibbsite.structure.present import Entry, InStructures, judged_in_all
 
 CHAINS, DRAWS, ROWS = 2, 50, 7
 
@@ -123,3 +125,30 @@ def test_what_is_derived_is_of_what_is_there():
         assert float(summary.loc["total", "mean"]) == pytest.approx(np.nansum(a, -1).mean(), abs=1e-4)
     with pytest.raises(gb.GibbsiteError, match=r"no variable named 'totl'.*'total'"):
         run.summary("totl")
+
+
+def test_an_element_that_is_not_there_compares_with_nothing():
+    """A comparison with what a smaller structure lacks was false in its draws."""
+    index, raw, entries = drawn()
+    raw = {**raw, "index": index}
+    mu, there = raw["mu"][..., 2], index == 2
+    shapes = {"mu": Shape((3,), (None,))}
+
+    def value(text):
+        return InStructures(parse(text, shapes), "index", lambda: entries).of(raw)
+
+    for text, own in (("mu[2] > 0", mu > 0), ("not (mu[2] > 0)", mu <= 0), ("mu[2] != 0", mu != 0)):
+        np.testing.assert_array_equal(value(text), np.where(there, own, np.nan))
+    first = raw["mu"][..., 0]
+    decided = value("mu[0] > 0 or mu[2] > 0")
+    np.testing.assert_array_equal(decided, np.where(there | (first > 0), (first > 0) | (mu > 0), np.nan))
+    np.testing.assert_array_equal(value("mu[0] > 0"), first > 0)
+
+
+def test_indexed_names_stand_as_they_are():
+    sites = {"b[0]": Shape((), ()), "b[1]": Shape((), ()), "c": Shape((2,), (None,))}
+    draws = {"b[0]": np.ones((1, 3)), "b[1]": np.full((1, 3), 2.0), "c": np.full((1, 3, 2), 5.0)}
+    for text in ("b[0] + b[1] * c[0]", "`b[0]` + `b[1]` * c[0]"):
+        np.testing.assert_array_equal(parse(text, sites).of(draws), np.full((1, 3), 11.0))
+    with pytest.raises(ExpressionError, match="no site is called 'b'"):
+        parse("b[2] + 1", sites)

@@ -13,7 +13,6 @@ from gibbsite.explain.calls import unknown_word, wrong_call
 from gibbsite.explain.shapes import masked_words, told_shapes
 from gibbsite.explain.spot import Rule, Spot, Told, made, spot_of
 from gibbsite.explain.values import (
-    latent_as_key,
     list_in_a_call,
     no_array,
     no_attribute,
@@ -191,7 +190,6 @@ _RULES: tuple[Rule, ...] = (
     no_array,
     list_in_a_call,
     wrong_plate,
-    latent_as_key,
     unknown_word,
     wrong_call,
     _shapes,

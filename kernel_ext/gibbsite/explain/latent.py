@@ -11,6 +11,7 @@ _SLICED = re.compile(r"([A-Za-z_]\w*)\s*\[([^\[\]]*:.*)\]$")
 _NUMPY = {"fabs": "abs", "pow": "power", "fmax": "maximum", "fmin": "minimum"}
 _SIZED = ("expand", "arange", "zeros", "ones", "full")
 _SIZES = re.compile(rf"\b({'|'.join(_SIZED)})\b")
+_TEXT = re.compile(r"""(^|\W)f(['"]).*\{.*\2|\.format\(|^(str|repr|format)\(|^(['"]).*%.*\4\s*%""")
 _UPDATES = {"": "set", "+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 _SPECIAL = {"expit": "jax.nn.sigmoid", "softmax": "jax.nn.softmax", "logsumexp": "jax.nn.logsumexp"}
 
@@ -97,6 +98,8 @@ def _cure(spot: Spot) -> str:
     module, _, function = name.rpartition(".")
     if (stored := _stored(text, code)) is not None:
         return stored
+    if _TEXT.search(code):
+        return "a latent has no digits yet; look at values in the draws of a run"
     of_numpy = module in ("np", "numpy", "math") and function not in _SIZED
     if name in ("range", "plate", "numpyro.plate") or (not of_numpy and _SIZES.search(code)):
         return fixed
@@ -136,6 +139,8 @@ def _cure(spot: Spot) -> str:
     if picked and _functions(spot.values.get(picked.group(1))):
         index, several = picked.group(2), picked.group(1)
         return f"a latent picks one of several functions by `jax.lax.switch({index}, {several}, …)`"
+    if picked and isinstance(spot.values.get(picked.group(1)), dict):
+        return "a latent picks from arrays and not from a dict: `jnp.array([…])[z]`"
     if picked:
         return f"a latent picks from arrays only: `jnp.asarray({picked.group(1)})[…]`"
     return f"use `jnp` functions and `jnp.where`, or {fixed}"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from types import FrameType
 from typing import Any
 
 import numpyro.distributions as dist
@@ -74,6 +75,25 @@ def foreign_tables(spot: Spot) -> dict[str, Any]:
     found = {n: spot.values.get(n) for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", spot.text))}
     return {n: v for n, v in found.items() if type(v).__module__.partition(".")[0] in _TABLES}
 
+
+def is_shown(frame: FrameType) -> bool:
+    """Whether a frame is at a statement that shows something to people: it prints, logs, warns or raises."""
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    try:
+        tree = ast.parse("".join(linecache.getlines(file, frame.f_globals)))
+    except SyntaxError:  # a cell of a notebook, with its magics
+        return _SHOWS.search(linecache.getline(file, line)) is not None
+    at = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
+    if not at:  # no source
+        return _SHOWS.search(" ".join(frame.f_code.co_names)) is not None
+    inner = max(at, key=lambda n: n.lineno)
+    called = inner.value.func if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) else None
+    return isinstance(inner, ast.Raise | ast.Assert) or (
+        called is not None and _SHOWS.search(ast.unparse(called)) is not None
+    )
+
+
+_SHOWS = re.compile(r"\b(print|pprint|display|warn|debug|info|warning|error|write|log(ging|ger)?)\b")
 
 _TABLES = ("pandas", "polars", "xarray", "pyarrow")
 

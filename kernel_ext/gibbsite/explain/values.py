@@ -99,19 +99,6 @@ def no_such_key(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> To
     return None
 
 
-def latent_as_key(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
-    """A latent as a key, or written out in digits."""
-    if not isinstance(error, TypeError) or "Tracer" not in str(error):
-        return None
-    if "format string" in str(error):
-        cure = "a latent has no digits yet; look at values in the draws of a run"
-    elif "unhashable" in str(error):
-        cure = "a latent picks from arrays and not from a dict: `jnp.array([…])[z]`"
-    else:
-        return None
-    return ModelError, "value-of-a-latent", cure
-
-
 def wrong_index(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
     """A number beyond an axis; decimal numbers, some of them perhaps missing, as an index."""
     beyond = re.search(r"index (-?\d+) is out of bounds for axis (\d+) with size (\d+)", str(error))

@@ -1,12 +1,17 @@
 """What functions read beside their arguments: names of globals, closures, and functions of the user's own."""
 
+import ast
 import dis
+import hashlib
+import inspect
 import sysconfig
+import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
+import numpy as np
 from numpyro.primitives import Messenger
 
 _LIBRARIES = ("<frozen", *(sysconfig.get_paths()[n] for n in ("stdlib", "platstdlib", "purelib", "platlib")))
@@ -80,6 +85,38 @@ def functions_of(value: Any, seen: set[int]) -> Iterator[FunctionType]:
         others += [value.__globals__[n] for n in names if n in value.__globals__]
     for other in others:
         yield from functions_of(other, seen)
+
+
+def program_of(fn: Callable[..., Any]) -> str:
+    """A digest of the statements of a function and of those of the user's own that it calls, as they are
+    without comments, and of the plain values that these read beside their arguments."""
+    told = []
+    for one in functions_of(fn, set()):
+        names = sorted(named(one.__code__, "LOAD_GLOBAL", "LOAD_NAME"))
+        values = {n: one.__globals__[n] for n in names if n in one.__globals__}
+        values |= zip(one.__code__.co_freevars, map(held, one.__closure__ or ()), strict=True)
+        told.append("\n".join([_statements(one), *(f"{n} = {_plain(v)}" for n, v in values.items())]))
+    return hashlib.sha256("\n".join(sorted(told)).encode()).hexdigest()
+
+
+def _plain(value: Any) -> str:
+    """Numbers and texts in words; of anything else its kind."""
+    if getattr(getattr(value, "dtype", None), "kind", None) in (*"biufcU",):
+        array = np.asarray(value)
+        return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_plain(k)}: {_plain(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_plain, value))}]"
+    return repr(value) if isinstance(value, int | float | complex | str | None) else type(value).__qualname__
+
+
+def _statements(fn: FunctionType) -> str:
+    try:
+        return ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(fn))))
+    except (OSError, SyntaxError):  # not to be had, or a part of a statement, as of a `lambda`
+        codes = list(codes_of(fn.__code__))
+        return repr([(c.co_code, c.co_names, [v for v in c.co_consts if v not in codes]) for c in codes])
 
 
 def changes_containers(code: CodeType) -> bool:

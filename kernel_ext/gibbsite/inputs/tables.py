@@ -30,7 +30,8 @@ class Known:
     codes, and under `index of <name>` of rows; `units` of numbers that were times; how many rows there are
     that are only `numbered`; whose table the first was, where it was none of pandas (`library`);
     which columns of categories name the rows, each once and in their order (`naming`), and have an order that
-    nobody gave, that of the alphabet (`alphabetical`); and over which column a plate is made (`plates`)."""
+    nobody gave, that of the alphabet (`alphabetical`); over which column a plate is made (`plates`); and
+    which times have a zone (`zoned`), in UTC then."""
 
     labels: Labels = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Known:
     naming: set[str] = field(default_factory=set)
     alphabetical: set[str] = field(default_factory=set)
     plates: dict[str, str] = field(default_factory=dict)
+    zoned: set[str] = field(default_factory=set)
 
 
 def from_objects(values: Sequence[Any], name: str, known: Known) -> np.ndarray:
@@ -57,6 +59,7 @@ def from_objects(values: Sequence[Any], name: str, known: Known) -> np.ndarray:
     for kind, unit in ((datetime.date | np.datetime64, "M8[us]"), (datetime.timedelta, "m8[us]")):
         if there and all(isinstance(v, kind) for v in there):
             plain = ["NaT" if g else _naive(v) for v, g in zip(values, gone, strict=True)]
+            known.zoned |= {name} if any(getattr(v, "tzinfo", None) for v in there) else set()
             return days(np.array(plain, unit), name, known)
     kinds = ", ".join(sorted({type(v).__name__ for v in there}))
     raise DataError(f"{name} holds {kinds or 'nothing'}, which is no number and no category").at(
@@ -309,6 +312,7 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
     if dtype in (nw.Datetime, nw.Date):
         times = column.cast(nw.Datetime) if dtype == nw.Date else column
         if times.dtype.time_zone is not None:  # type: ignore[attr-defined]
+            known.zoned.add(name)
             times = times.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return days(np.asarray(times.to_numpy()).astype("M8[us]"), name, known)
     if dtype == nw.Duration:
@@ -319,6 +323,7 @@ def _column(column: Any, name: str, known: Known) -> np.ndarray:
     if hasattr(native, "sparse"):
         return np.asarray(native)
     if getattr(native.dtype, "tz", None) is not None:  # a zone whose name narwhals does not read: New_York
+        known.zoned.add(name)
         return days(native.dt.tz_convert(None).to_numpy().astype("M8[us]"), name, known)
     if str(native.dtype).startswith("period"):
         return days(np.asarray(native.dt.to_timestamp()).astype("M8[us]"), name, known)

@@ -30,7 +30,7 @@ from gibbsite.modelling.missing import checked_way, kept_padding, without_missin
 from gibbsite.validation.check import impossible_values
 from gibbsite.validation.covariates import check_categories, check_order, unit_notes
 from gibbsite.validation.data import check_missing
-from gibbsite.validation.indices import negative_notes
+from gibbsite.validation.indices import negative_notes, open_notes
 from gibbsite.validation.masked import check_masked, partly_masked_notes
 from gibbsite.validation.meeting import check_meeting, number_notes, step_notes
 
@@ -145,7 +145,7 @@ def analysed(
         *looked("the order of data", lambda: order_notes(known)),
         *looked("units", lambda: unit_notes(density, known.units)),
         *looked("names", lambda: spelt_notes(density.sites)),
-        *looked("indices", lambda: negative_notes(density)),
+        *looked("indices", lambda: (*negative_notes(density), *open_notes(density))),
         *looked("numbers of categories", lambda: number_notes(density, known.labels)),
         *looked("the order of steps", lambda: step_notes(density, known.labels, known.alphabetical)),
         *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),

@@ -93,8 +93,13 @@ def _of_structures(
         raise ModelError(f"given= {_ONE}")
     makes = {m for part in parts for n in part.decided for m in n.partition("?")[0].split("+")}
     if decided := sorted(makes & {*(do or {})}):
+        name = decided[0]
+        value = f"{name}=…" if name.isidentifier() else f"{{{name!r}: …}}"
+        raise ModelError(f"do: {name!r} makes the structure: model.structure({value}) is the model of one")
+    latents = [set(part.model.density.latents) for part in parts]
+    if some := sorted(set().union(*latents).difference(set.intersection(*latents)) & {*(do or {})}):
         raise ModelError(
-            f"do: {decided[0]!r} makes the structure: model.structure({decided[0]}=…) is the model of one"
+            f"do: {some[0]!r} is not there in all structures; model.structure(…) is the model of one"
         )
 
     def one(part: Part, seed: int) -> Prediction:

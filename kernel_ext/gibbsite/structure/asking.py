@@ -398,7 +398,8 @@ def first_asked(
                 if there.decision is not None and there.names == here.names:
                     return there.decision
             raise told_latent(spot_of(here.error)) from here.error
-        alone = next((n for n in reversed(needed) if settled([n])), None)
+        # one by itself has just been tried
+        alone = needed[0] if len(needed) == 1 else next((n for n in reversed(needed) if settled([n])), None)
         if alone is not None:
             needed = [alone]
         for name in list(needed) if alone is None else ():

@@ -14,6 +14,7 @@ from gibbsite.density import Site
 from gibbsite.diagnostics.predictive.parts import Part
 from gibbsite.errors import ArgumentError, GibbsiteError, ModelError, OptionError, ScheduleError, nearest
 from gibbsite.ground import arguments as sensible
+from gibbsite.inputs.reading import program_of
 from gibbsite.plans.schedule.plan import Block, Plan
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device
 from gibbsite.sampling.engines import surroundings_of
@@ -46,6 +47,7 @@ class Structured:
         self._known: dict[tuple[Way, str | None], Straight] = {}
         self._lock = threading.RLock()
         self.origin: Any = None
+        self._program = program_of(fn)
         asked = self.ways.node(())
         if asked is None:
             raise ModelError("the model asks for the value of no draw")
@@ -67,6 +69,9 @@ class Structured:
                 except GibbsiteError as problem:
                     told = type(problem)(f"where {named(way)}: {problem}")
                     raise told.at(problem.place, problem.entry, problem.part) from problem
+                except Exception as problem:
+                    problem.add_note(f"where {named(way)}")
+                    raise
             return self._known[way, inner]
 
     def _restricted(self, inner: str, model: Any) -> str:
@@ -172,6 +177,8 @@ class Structured:
         observed = {n: v for n, v in observed.items() if not any(n in dict(s.way) for s in known)}
         text = self.text(inner)
         digest = hashlib.sha256(repr([s.way for s in known]).encode())
+        if not automaton.whole:  # what structures that nobody has met will be
+            digest.update(self._program.encode())
         for s in known:
             digest.update(b"-" if s.model is None else s.model.execution.fingerprint.encode())
         label = " ".join(self.decisions)

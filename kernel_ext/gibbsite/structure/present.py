@@ -179,15 +179,17 @@ class InStructures:
         return out.astype(bool) if truth and not np.isnan(out).any() else out
 
     def _known(self, own: Mapping[str, np.ndarray], known: Entry) -> np.ndarray:
-        """Its value; NaN where that hangs upon a site that the structure lacks: nothing compares with what is
-        not there."""
+        """Its value; NaN where that hangs upon a site, or an element, that the structure lacks: nothing
+        compares with what is not there."""
         value = self.whole.within(own)
         there = {*known.shapes, *dict(known.way)}
         absent = [n for n, v in own.items() if n not in there and v.dtype.kind == "f" and np.isnan(v).all()]
-        if not absent:
+        if not absent and not self.whole.indexes:
             return value
         tries = [
-            self.whole.within({**own, **{n: np.full_like(own[n], v[j % 2]) for j, n in enumerate(absent)}})
+            self.whole.within(
+                {**own, **{n: np.full_like(own[n], v[j % 2]) for j, n in enumerate(absent)}}, beyond=v[0]
+            )
             for v in _ANY
         ]
         same = np.all([t == tries[0] for t in tries], axis=0)

@@ -1,42 +1,126 @@
-"""Data that pick elements: beyond the end of an axis, or from its end."""
+"""Data and latents that pick elements: beyond the end of an axis, or from its end."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import biject_to
+from numpyro.distributions import biject_to, constraints
 
 from gibbsite.density.density import Density
 from gibbsite.density.known_elements import known_numbers, sources
+from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.sites import Site
 from gibbsite.errors import DataError
 from gibbsite.programs.jaxpr.compat import Literal
-from gibbsite.programs.jaxpr.primitives import BELOW, GATHERS, SELECTS, of_kind
+from gibbsite.programs.jaxpr.primitives import BELOW, GATHERS, SELECTS, WINDOWS, of_kind
 from gibbsite.programs.jaxpr.source_line import at_place, equation_line
+from gibbsite.programs.jaxpr.values import Values
 from gibbsite.programs.jaxpr.walker import behind, made_by
+
+MOST_VALUES, MOST_TOGETHER = 64, 4
+"""Values of a latent that are all looked at, and latents in one index whose ends are."""
+_FAR = 8
+"""Times the longest axis: a value that a latent without an upper end may have."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def check_indices(density: Density, unknown: Mapping[str, Sequence[str]] | None = None) -> None:
     """Refuse data that index an axis beyond its end, which JAX would read as some other element, where what
-    is read there counts; raises `DataError` with the line. Of data of a prediction, the categories that are
-    `unknown` to the model, by name of the argument."""
+    is read there counts; and so discrete latents that can. Raises `DataError` with the line. Of data of a
+    prediction, the categories that are `unknown` to the model, by name of the argument."""
     numbers = known_numbers(density, {})
+    for eqn in _picking(density):
+        sites = _read_by(density, eqn)
+        for latents in _at_ends(density, sites) if sites else ({},):
+            values = known_numbers(density, latents) if latents else numbers
+            if (found := _beyond_end(density, eqn, values, latents)) is not None:
+                raise (
+                    _beyond_by_latents(density, eqn, latents, *found)
+                    if latents
+                    else _beyond(density, eqn, *found, unknown)
+                )
+
+
+def open_notes(density: Density) -> tuple[str, ...]:
+    """A sentence for each discrete latent without an upper end that picks elements."""
+    found: dict[str, str] = {}
+    for eqn in _picking(density):
+        name, *others = _read_by(density, eqn) or [""]
+        site = density.sites.get(name)
+        base = None if site is None else base_constraint(site.support)
+        low, longest = getattr(base, "lower_bound", None), max(eqn.invars[0].aval.shape, default=0)
+        if site is None or others or not site.discrete or low is None or hasattr(base, "upper_bound"):
+            continue
+        far = {name: np.broadcast_to(np.asarray(low) + _FAR * longest, site.shape).astype(site.dtype)}
+        if (beyond := _beyond_end(density, eqn, known_numbers(density, far), far)) is not None:
+            length = beyond[1]
+            found[name] = (
+                f"{name!r} has no upper end, and picks from {length} elements{at_place(equation_line(eqn))}: "
+                f"beyond, JAX reads the last; `jnp.minimum({name}, {length - 1})` says that this is meant"
+            )
+    return tuple(found.values())
+
+
+def _picking(density: Density) -> Iterator[Any]:
+    """The equations that pick by numbers, and read the nearest element beyond an end."""
     for eqn in density.closed.jaxpr.eqns:
-        if not of_kind(eqn, GATHERS) or eqn.params["mode"].name != "PROMISE_IN_BOUNDS":
-            continue
-        if density.maps.latents(eqn.invars[1]):
-            continue
-        found = numbers.value(eqn.invars[1])
-        if found is None or not found.size:
-            continue
-        dims, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-        for column, axis in enumerate(dims.start_index_map):
-            length = eqn.invars[0].aval.shape[axis]
-            picked = found[..., column]
-            beyond = (picked > length - sizes[axis]) | (picked < 0)
-            if beyond.any() and _counts(density, eqn, beyond):
-                raise _beyond(density, eqn, picked, length, unknown)
+        gathers = of_kind(eqn, GATHERS) and eqn.params["mode"].name == "PROMISE_IN_BOUNDS"
+        if gathers or of_kind(eqn, WINDOWS):
+            yield eqn
+
+
+def _read_by(density: Density, eqn: Any) -> list[str]:
+    return sorted({n for index in eqn.invars[1:] for n in density.maps.latents(index)})
+
+
+def _beyond_end(
+    density: Density, eqn: Any, values: Values, latents: Mapping[str, Any]
+) -> tuple[np.ndarray, int] | None:
+    """The places that are picked at some latents and the axis' length, where they are beyond it and count."""
+    for axis, picked in _picked(eqn, values):
+        length = eqn.invars[0].aval.shape[axis]
+        beyond = (picked > length - eqn.params["slice_sizes"][axis]) | (picked < 0)
+        if beyond.any() and _counts(density, eqn, beyond, latents):
+            return picked, length
+    return None
+
+
+def _picked(eqn: Any, values: Values) -> Iterator[tuple[int, np.ndarray]]:
+    """By axis the places that are picked, where they are known."""
+    if of_kind(eqn, WINDOWS):
+        yield from ((a, v) for a, i in enumerate(eqn.invars[1:]) if (v := values.value(i)) is not None)
+    elif (found := values.value(eqn.invars[1])) is not None and found.size:
+        yield from ((a, found[..., c]) for c, a in enumerate(eqn.params["dimension_numbers"].start_index_map))
+
+
+def _at_ends(density: Density, sites: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Values of discrete latents: all of a site by itself that has few, and the ends of their supports
+    together; none where a support has no end, or moves with others."""
+    ends = []
+    for name in sites:
+        site = density.sites[name]
+        base = base_constraint(site.support)
+        low, high = getattr(base, "lower_bound", None), getattr(base, "upper_bound", None)
+        if base is constraints.boolean:
+            low, high = 0, 1
+        moving = any(density.maps.latents(b) for b in density.outputs["bounds"].get(name) or ())
+        if not site.discrete or low is None or high is None or moving:
+            return
+        ends.append((name, np.asarray(low), np.asarray(high)))
+    if len(ends) == 1 and (span := int((ends[0][2] - ends[0][1]).max())) < MOST_VALUES:
+        (name, low, high), *_ = ends
+        values = [[np.minimum(low + k, high) for k in range(span + 1)]]
+    else:
+        values = [[low, high] for _, low, high in ends[:MOST_TOGETHER]]
+        values += [[high] for _, _, high in ends[MOST_TOGETHER:]]
+    for those in itertools.product(*values):
+        yield {
+            name: np.broadcast_to(v, density.sites[name].shape).astype(density.sites[name].dtype)
+            for (name, _, _), v in zip(ends, those, strict=True)
+        }
 
 
 def negative_notes(density: Density) -> tuple[str, ...]:
@@ -93,15 +177,16 @@ def _negative(names: list[str], value: np.ndarray, itself: bool, length: int) ->
     )
 
 
-def _counts(density: Density, gather: Any, beyond: np.ndarray) -> bool:
+def _counts(density: Density, gather: Any, beyond: np.ndarray, given: Mapping[str, Any] = _NOTHING) -> bool:
     """Whether the density changes with what a gather reads at some places: padding that a mask, a `where` or
-    a weight of 0 takes out may hold any index."""
-    latents = {n: somewhere(density.sites[n], k) for k, n in enumerate(density.latents)}
+    a weight of 0 takes out may hold any index; and values of latents that are `given` may be impossible."""
+    latents = {n: somewhere(density.sites[n], k) for k, n in enumerate(density.latents)} | {**given}
     (out,) = gather.outvars
     read = density.evaluator(latents).full(out)
     if not isinstance(read.dtype, np.dtype):
         return True  # random keys
-    offsets = [a for a in range(read.ndim) if a in gather.params["dimension_numbers"].offset_dims]
+    numbers = gather.params.get("dimension_numbers")
+    offsets = [a for a in range(read.ndim) if numbers is None or a in numbers.offset_dims]
     there = np.expand_dims(beyond, offsets)
     other = ~read if read.dtype == bool else read + jnp.asarray(1, read.dtype)
     totals = []
@@ -109,6 +194,8 @@ def _counts(density: Density, gather: Any, beyond: np.ndarray) -> bool:
         ev = density.evaluator(latents)
         ev.give({out: value})
         totals.append([np.asarray(t.contribution(ev.full(t.atom), ev.full)) for t in density.terms])
+    if given and np.isneginf(sum(t.sum(dtype=float) for t in totals[0])):
+        return False
     return not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*totals, strict=True))
 
 
@@ -119,6 +206,20 @@ def somewhere(site: Site, number: int) -> Any:
     to = biject_to(site.support)
     free = np.random.default_rng(number).uniform(0.1, 0.9, to.inverse_shape(site.shape))
     return to(jnp.asarray(free, site.dtype))
+
+
+def _beyond_by_latents(
+    density: Density, eqn: Any, latents: Mapping[str, Any], picked: np.ndarray, length: int
+) -> DataError:
+    place = equation_line(eqn)
+    told = " and ".join(f"{n!r} = {np.max(v)}" for n, v in latents.items())
+    at = int(picked.max()) if int(picked.max()) >= length else int(picked.min())
+    name = next(iter(latents)) if len(latents) == 1 else "the index"
+    return DataError(
+        f"with {told}, which can be, element {at} is picked of an axis of {length}{at_place(place)}, which "
+        f"are counted from 0 to {length - 1}, and JAX would read the nearest: if {name} counts from 1, use "
+        f"it less 1; make the axis longer; or write `jnp.clip({name}, 0, {length - 1})` where that is meant"
+    ).at(place, "index-out-of-range")
 
 
 def _beyond(

@@ -6,21 +6,25 @@ taken again by its holder. Meanwhile the holder has a stack of its own, and all 
 model that runs beside a run is not touched by what this one does, nor the other way round. What NumPyro's
 modules refer to is put back when it is left. NumPyro's switch of validation is one for the whole process,
 too: it is turned by the holder alone, so that what another thread traces sees it as the user left it. And
-what columns of tables have, traced arrays have for the holder."""
+what columns of tables have, traced arrays have for the holder, and a text that is made of one asks for its
+value."""
 
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from numpyro import handlers, primitives
 
 from gibbsite.errors import ModelError
+from gibbsite.explain.spot import is_shown
 from gibbsite.ground.process import after_fork
 from gibbsite.inputs.column import ATTRIBUTES
 from gibbsite.inputs.compared import comparable, size_of
-from gibbsite.programs.jaxpr.compat import CalledAsColumns
+from gibbsite.programs.jaxpr.compat import TRACED, CalledAsColumns, no_text
+from gibbsite.programs.jaxpr.source_line import is_foreign
 
 
 def _sized(plain: Callable[..., None]) -> Callable[..., None]:
@@ -36,7 +40,34 @@ def _sized(plain: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
-as_columns = CalledAsColumns(ATTRIBUTES, comparable, {(primitives.plate, "__init__"): _sized})
+def _asked(plain: Callable[..., str]) -> Callable[..., str]:
+    """The text of something traced, by which Python may decide as it does by a number: it is asked for a
+    value that it does not have, unless the text is for people, or another library's."""
+
+    def text(value: Any, *form: Any) -> str:
+        whole = getattr(getattr(value, "dtype", None), "kind", "") in ("b", "i", "u")
+        if whole and (by := _asking(sys._getframe(1))) is not None and not is_shown(by):
+            raise no_text(value)
+        return plain(value, *form)
+
+    return text
+
+
+def _asking(frame: FrameType | None) -> FrameType | None:
+    """Whoever asked, where that is a program of the user's."""
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gibbsite":
+        frame = frame.f_back
+    return None if frame is None or is_foreign(frame.f_code.co_filename) else frame
+
+
+as_columns = CalledAsColumns(
+    ATTRIBUTES,
+    comparable,
+    {
+        (primitives.plate, "__init__"): _sized,
+        **{(TRACED, name): _asked for name in ("__str__", "__repr__", "__format__")},
+    },
+)
 """A context in which a model's function may be called with the columns of tables."""
 
 _NAME = "_PYRO_STACK"
@@ -91,9 +122,11 @@ class _Stacks:
 def _replace(old: Any, new: Any) -> None:
     """Have every module of NumPyro's that refers to `old` refer to `new`."""
     # a copy is made at one go; a list of the items is not, where another thread imports something
-    for name, module in sys.modules.copy().items():
-        if name.partition(".")[0] == "numpyro" and vars(module).get(_NAME) is old:
-            setattr(module, _NAME, new)
+    modules = sys.modules.copy()
+    # thousands of names are looked through, at each pass over a model
+    for name in [name for name in modules if name.startswith("numpyro")]:
+        if vars(modules[name]).get(_NAME) is old:
+            setattr(modules[name], _NAME, new)
 
 
 class HandlersAlone:

@@ -127,6 +127,8 @@ class _Reading:
                 f"the new table has none of the model's columns ({columns}), and says nothing of rows: give "
                 "one, of missing values (NaN) if nothing is known"
             )
+        if isinstance(made, Table) and not len(made) and not isinstance(value, Table):
+            raise DataError(f"the new table {name!r} has no rows" if made.columns else f"{name!r} is empty")
         needed = (own - leaves.keys()) & density.read_names - outcomes_of(self._origin).keys()
         if needed and isinstance(made, Table):
             observed = [
@@ -313,6 +315,13 @@ def _checked(
     if (unit is None) != (other is None):
         was, now = ("times", "plain numbers") if other is None else ("plain numbers", "times")
         raise DataError(f"{leaf!r} holds {was} in the model's own data, and {now} in the new")
+    zone, had = leaf in known.zoned, leaf in origin.analysis.known.zoned
+    if unit is not None and other is not None and zone != had:
+        was, now = ("without", "with") if zone else ("with", "without")
+        raise DataError(
+            f"{leaf!r} holds times {was} a zone in the model's own data, and {now} one in the new; "
+            f"`.dt.tz_localize(…)` gives a zone to times, and `.dt.tz_localize(None)` takes it away"
+        )
     if unit is not None and other is not None and unit != other:
         array = np.asarray(array, float) + _first(other, leaf, unit) - _first(unit, leaf, other)
     kind, was = np.asarray(array).dtype.kind, np.asarray(before).dtype.kind

@@ -2,7 +2,8 @@
 effect of what is set that goes through them would come out as none. So would one through an outcome that
 others read as it was observed."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,17 @@ from gibbsite.density import Density
 from gibbsite.density.hierarchy.exchangeability import random_state
 from gibbsite.density.known_elements import sources
 from gibbsite.errors import DataError
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, laid_in, leaves_of, outcomes_of
+from gibbsite.prediction.asked.arguments import (
+    Asked,
+    bound_arguments,
+    laid_in,
+    leaves_of,
+    outcomes_of,
+    places_of,
+    with_leaf,
+)
 from gibbsite.prediction.asked.groups import argument_of
-from gibbsite.prediction.asked.places import unchanged
+from gibbsite.prediction.asked.places import Rows, unchanged
 from gibbsite.prediction.asked.together import all_parameters_at
 from gibbsite.programs.maps.access import Whole
 
@@ -47,6 +56,30 @@ def bypassed(origin: Any, density: Density) -> Iterator[tuple[str, str, str]]:
         for other in dict.fromkeys([*whole.values(), *own]):
             if (other != site or own) and leaf in _read_by(density, other):
                 yield leaf, site, other
+
+
+def carried_on(origin: Any, asked: Asked, rows: Sequence[Rows]) -> tuple[Asked, tuple[str, ...]]:
+    """What is asked, with the run's own outcomes before the steps to come where each step of a loop reads
+    the outcome before it, and nobody said anything of them; and a sentence where they were taken out."""
+    before, told = leaves_of(origin, bound_arguments(origin)), ()
+    follow = {r.before: r.now for r in rows if r.same == r.before < r.now}
+    for leaf, site in outcomes_of(origin).items():
+        own = np.asarray(before[leaf])
+        longer = follow.get(len(own)) if own.ndim else None
+        loop = origin.density.sites[site].in_scan
+        if longer is None or not loop or leaf not in _read_by(origin.density, site):
+            continue
+        if leaf in asked.absent:
+            told += (
+                f"{site} is drawn anew from its first step, and the steps to come go on from that: give "
+                f"{leaf}, missing (NaN) where it is to come, and they go on from what was observed",
+            )
+        elif leaf not in asked.new:
+            to_come = np.full((longer - len(own), *own.shape[1:]), np.nan)
+            array = np.concatenate([own, to_come])
+            values = with_leaf(asked.values, places_of(origin, bound_arguments(origin)), leaf, array)
+            asked = replace(asked, values=values, new=asked.new | {leaf})
+    return asked, told
 
 
 def check_outcomes_go_on(origin: Any, density: Density, asked: Asked, fixed: Collection[str]) -> None:

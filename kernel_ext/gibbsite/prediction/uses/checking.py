@@ -5,6 +5,7 @@ numbers, rootograms for counts, calibration for yes or no and ordered categories
 censored; LOO-PIT, which uses no datum twice, for all of them.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -304,6 +305,11 @@ def checks(
             f"checks: none of the data of {name!r} was observed, that replicates could stand beside"
         )
     kind, gone = _kind(model, name, data)
+    if kind == CENSORED and (written := [t for t in statistics if re.search(rf"\b{re.escape(name)}\b", t)]):
+        raise OptionError(
+            f"checks: {written[0]!r} is of censored data, and of replicates that are not cut off: they would "
+            "differ where the model is right. The plots of `checks()` compare what was seen (Kaplan–Meier)"
+        )
     note = f"{found.draws[name].shape[0] * found.draws[name].shape[1]} replicates of {data.size} data"
     if beside := factors_beside(model.density, (name,)):
         note += f"; {factors_text(beside, 'drawn')}"

@@ -86,12 +86,13 @@ def duplicated(error: BaseException) -> str | None:
 _COUNTED = re.compile(
     r"for \*: '(list|tuple|str)' and '\w*Tracer'|for \*: '\w*Tracer' and '(list|tuple|str)'"
     r"|multiply sequence by non-int of type '\w*Tracer'|single integer, got '\w*Tracer"
+    r"|format string passed to \w*Tracer|real number is required, not \w*Tracer|unhashable type: '\w*Tracer"
 )
 
 
 def wants_number(error: BaseException) -> bool:
-    """Whether JAX was given something traced where a number has to stand, and tells so by no error of a kind
-    of its own: a slice, a shape, NumPy's too, or how often a list is repeated."""
+    """Whether something traced was given where a number has to stand, and JAX tells so by no error of a kind
+    of its own: a slice, a shape, NumPy's too, how often a list is repeated, digits, or the key of a dict."""
     slices = isinstance(error, IndexError) and "Slice entries must be static" in str(error)
     if slices or not isinstance(error, TypeError):
         return slices
@@ -401,6 +402,15 @@ def stage_custom(bind: Any, values: Sequence[Any]) -> ClosedJaxpr:
     return traced
 
 
+TRACED: type = _jax_core.Tracer
+"""What stands in for a value inside of a transformation."""
+
+
+def no_text(value: Any) -> Exception:
+    """The error of Python that asks for the text of something traced, as JAX has one for its number."""
+    return jax.errors.ConcretizationTypeError(value, "its text was asked for")
+
+
 def is_traced(value: Any) -> bool:
     """Whether a value is a stand-in inside some transformation rather than data."""
     return isinstance(value, _jax_core.Tracer)
@@ -507,7 +517,7 @@ class CalledAsColumns:
             self._set(_jax.ShapedArray, f"_{how}", staticmethod(self._compared(known, how)))
 
         for (owner, name), changed in self._methods.items():
-            plain = vars(owner)[name]
+            plain = getattr(owner, name)
             self._set(owner, name, self._either(plain, changed(plain)))
 
     def _either(self, plain: Callable[..., Any], changed: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ running any Python: only what stands in the tables here can be said.
 import ast
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -151,20 +151,21 @@ class Expression:
         value = self.within(draws)
         return np.broadcast_to(value, (*value.shape[:2], *self.shape))
 
-    def within(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The same of draws that may have fewer elements along an axis: of the shape that it has there.
-        Raises `ExpressionError` where shapes do not go together then."""
+    def within(self, draws: Mapping[str, np.ndarray], beyond: float = np.nan) -> np.ndarray:
+        """The same of draws that may have fewer elements along an axis: of the shape that it has there, with
+        `beyond` for those that it names. Raises `ExpressionError` where shapes do not go together then."""
         leading = next((np.shape(draws[n])[:2] for n in self.sites), (0, 0))
         # with the axes of a site first, expressions broadcast as arrays of one draw do
         turned = {n: np.moveaxis(np.asarray(draws[n]), (0, 1), (-2, -1)) for n in self.sites}
         with np.errstate(all="ignore"):
-            value = np.asarray(_Evaluate(self.text, self.text, turned).visit(self.tree))
+            value = np.asarray(_Evaluate(self.text, self.text, turned, beyond).visit(self.tree))
         full = np.broadcast_to(value, (*np.shape(value)[:-2], *leading))
         return np.moveaxis(full, (-2, -1), (0, 1))
 
 
 def parse(text: str, sites: Mapping[str, Shape]) -> Expression:
-    """The expression `text` over `sites`. A name that is no identifier stands in backquotes: `` `arm/mu` ``.
+    """The expression `text` over `sites`. A name that is no identifier stands in backquotes: `` `arm/mu` ``;
+    but `b[0]`, where nothing is called `b`, may stand as it is.
 
     Raises `ExpressionError`, which shows the place, for what does not parse, names that do not exist, indices
     that do not fit, and everything that is no arithmetic.
@@ -174,7 +175,7 @@ def parse(text: str, sites: Mapping[str, Shape]) -> Expression:
         raise ExpressionError("an expression is needed, such as mu[1] - mu[0]", "")
     if len(text) > MOST_TEXT:
         raise ExpressionError(f"the expression is longer than {MOST_TEXT} characters", text[:60] + "…")
-    plain, names = _unquoted(text)
+    plain, names = _unquoted(text, sites)
     try:
         tree = ast.parse(plain, mode="eval").body
     except SyntaxError as problem:
@@ -201,8 +202,9 @@ def parse(text: str, sites: Mapping[str, Shape]) -> Expression:
     return Expression(text, tuple(sorted(checked.read)), shape, tree)
 
 
-def _unquoted(text: str) -> tuple[str, dict[str, str]]:
-    """The text with names in backquotes as identifiers of the same length, so that places stay right."""
+def _unquoted(text: str, sites: Collection[str]) -> tuple[str, dict[str, str]]:
+    """The text with names in backquotes, and indexed ones, as identifiers of the same length, so that places
+    stay right."""
     names: dict[str, str] = {}
 
     def stand_in(match: re.Match[str]) -> str:
@@ -210,7 +212,9 @@ def _unquoted(text: str) -> tuple[str, dict[str, str]]:
         names[name] = match[1]
         return name
 
-    return _QUOTED.sub(stand_in, text), names
+    indexed = [re.escape(n) for n in sites if "[" in n and n.partition("[")[0] not in sites]
+    plain = _QUOTED.sub(stand_in, text)
+    return (re.sub(rf"(?<!\w)({'|'.join(indexed)})", stand_in, plain) if indexed else plain), names
 
 
 class _Visitor:
@@ -443,9 +447,9 @@ def _is_number(label: Any) -> bool:
 class _Evaluate(_Visitor):
     """The value of a checked tree, in floating point: no number grows beyond 64 bits."""
 
-    def __init__(self, text: str, plain: str, values: Mapping[str, np.ndarray]):
+    def __init__(self, text: str, plain: str, values: Mapping[str, np.ndarray], beyond: float = np.nan):
         super().__init__(text, plain)
-        self.values = values
+        self.values, self.beyond = values, beyond
 
     def within(self, value: Any, node: ast.AST) -> Any:
         """Refuse intermediate values that are far larger than what is shown of them."""
@@ -475,7 +479,7 @@ class _Evaluate(_Visitor):
             for i, n in zip(index, value.shape, strict=False)
             if not isinstance(i, int)
         ]
-        return np.full((*sizes, *value.shape[len(index) :]), np.nan)
+        return np.full((*sizes, *value.shape[len(index) :]), self.beyond)
 
     def UnaryOp(self, node: ast.UnaryOp) -> Any:
         return UNARY[type(node.op)](self.visit(node.operand))
