@@ -644,7 +644,7 @@ def test_a_model_with_other_statements_without_data_is_predicted_by_these():
 @pytest.mark.slow
 def test_of_categories_without_order_a_table_has_probabilities_and_effects_have_no_average():
     r = np.random.default_rng(0)
-    df = pd.DataFrame({"x": r.normal(size=90), "g": r.integers(0, 3, 90)})
+    df = pd.DataFrame({"x": r.normal(size=90), "g": r.integers(0, 3, 90), "w": r.normal(size=90)})
     df["y"] = pd.Categorical(r.choice(["bus", "car", "train"], 90))
 
     def m(df):
@@ -652,7 +652,7 @@ def test_of_categories_without_order_a_table_has_probabilities_and_effects_have_
         u = numpyro.sample("u", dist.Normal(0, 1).expand([3]))
         with numpyro.plate("n", len(df.x)):
             numpyro.sample("y", dist.Categorical(logits=a + df.x[:, None] * jnp.arange(3.0)), obs=df.y)
-            numpyro.sample("z", dist.Normal(u[df.g], 1), obs=df.x)
+            numpyro.sample("z", dist.Normal(u[df.g], 1), obs=df.w)
 
     run = gb.model(m, df).sample(draws=200, chains=2, seed=0)
     p = run.predict(df.head(4))

@@ -59,3 +59,21 @@ def test_columns_that_make_up_for_each_other_under_flat_priors_are_told():
     told = r"b\[0\] is nan.*block Conjugate b.*columns that make up for each other"
     with pytest.raises(ModelError, match=told):
         gb.model(model, Y).sample(draws=5, warmup=5, chains=2)
+
+
+@pytest.mark.slow
+def test_values_within_bounds_that_are_drawn_are_found_far_out():
+    """Utilities between cut points: those of the last category lie beyond all that is drawn near 0."""
+
+    def ordered(y):
+        first, apart = numpyro.sample("c", dist.Normal(3.0, 1.0)), numpyro.sample("d", dist.Exponential(0.5))
+        low = jnp.stack([-20.0 + 0 * first, first, first + apart])[y]
+        high = jnp.stack([first, first + apart, 20.0 + 0 * first])[y]
+        with numpyro.plate("n", len(y)):
+            u = numpyro.sample("u", dist.Normal(0.0, 1.0))
+            numpyro.factor("in", jnp.where((u > low) & (u < high), 0.0, -jnp.inf))
+
+    y = np.random.default_rng(0).integers(0, 3, 40)
+    run = gb.model(ordered, y).sample(draws=2, warmup=2, chains=4, seed=0)
+    c, d, u = (np.asarray(run.draws[n])[:, -1] for n in "cdu")
+    assert ((u > c[:, None]).astype(int) + (u > (c + d)[:, None]) == y).all()

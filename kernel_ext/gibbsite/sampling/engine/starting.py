@@ -55,7 +55,7 @@ _DRAWN, _LOOKS_HELD = 8, 2
 _ROUNDS = 8
 _BEFORE_REPAIR = 5
 _BEFORE_PRIOR = 50
-_POOL, _MOST_PIECES = 24, 300
+_POOL, _MOST_PIECES, _WIDENED = 24, 300, 1.5
 
 
 @dataclass(frozen=True)
@@ -410,8 +410,9 @@ class Starting:
             if not left.any():
                 break
             paths = [(*path, TRIES + again * _POOL + n) for n in range(_POOL)]
+            wider = radius * _WIDENED**again  # what bounds an element may lie far out
             drawn = [
-                engine.init(self._key, self._given, radius, n % 2 == 0, path=p) for n, p in enumerate(paths)
+                engine.init(self._key, self._given, wider, n % 2 == 0, path=p) for n, p in enumerate(paths)
             ]
             pool = [engine.constrained(d) for d, _ in drawn]
             for name, where in self._pieces(now):
