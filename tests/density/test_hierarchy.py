@@ -72,7 +72,7 @@ def moved(read, density, state, latent):
     return tuple(any(not np.array_equal(a, o[i]) for o in outs) for i, a in enumerate(before))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", HIERARCHIES)
 def test_they_read_what_they_say(name):
     case, density = HIERARCHIES[name], density_of(name)

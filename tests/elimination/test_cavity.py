@@ -171,6 +171,7 @@ def test_shares_of_each_row():
     np.testing.assert_allclose(found["y"], truth, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_share_with_ten_thousand_trials_behind_it():
     k, n = np.array([3, 0, 7_012, 12]), np.array([10, 4, 10_000, 12])
 

@@ -177,6 +177,7 @@ def test_groups_of_a_loop_form_a_block():
         assert (np.abs(found - p) < 4 * np.sqrt(p * (1 - p) / 4000)).all()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_joint_says_why_and_is_updated_in_turn():
     def summed(x):
         z = numpyro.sample("z", dist.Bernoulli(0.5).expand([40]).to_event(1))

@@ -209,6 +209,7 @@ def test_small_gammas_that_round_to_nothing():
         assert found[CHANGED] < 0.05
 
 
+@pytest.mark.slow
 def test_what_an_own_latent_has_of_its_own_is_given():
     def model(y, group):
         tau = numpyro.sample("tau", dist.HalfNormal(1))

@@ -398,6 +398,7 @@ def carried(y):
     scan(step, 0.0, y)
 
 
+@pytest.mark.slow
 def test_months_to_come_are_not_the_first_ones():
     """Given alone they were answered by the run's first steps, under their own names."""
 
@@ -418,6 +419,7 @@ def test_months_to_come_are_not_the_first_ones():
     assert abs(run.predict(pd.concat([table, new])).to_frame()["mean"].iloc[-1] - 5) < 1
 
 
+@pytest.mark.slow
 def test_rows_that_hold_nothing_are_new_rows():
     """They were the first ones of the run, with the components of these."""
 
@@ -547,6 +549,7 @@ def test_gamma_variates_are_those_that_end(monkeypatch):
     agrees(flat(p.draws["z"]), flat(run.draws["a"])[:, None], 9 / 7)
 
 
+@pytest.mark.slow
 def test_sites_without_elements():
     """No value is missing in these data: the model imputes none."""
 

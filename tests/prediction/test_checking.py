@@ -157,6 +157,7 @@ def test_a_single_datum_is_checked(tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_checked(run):
     for wrong, error in (
         ({"site": "z"}, UnknownNameError),
@@ -300,6 +301,7 @@ def test_the_dashboard_has_a_view_of_checks(run, tmp_path):
     assert "Prediction: what if" in text
 
 
+@pytest.mark.slow
 def test_checks_are_live_as_soon_as_somebody_looks():
     """They came after a hundred seconds of the run."""
 
@@ -431,6 +433,7 @@ def test_effects_on_vectors_are_those_of_each_component():
         gb.contrast(one, none)
 
 
+@pytest.mark.slow
 def test_vectors_of_a_loop_are_averaged_over_its_statements():
     x = np.array([0.5, 1.0, 1.5])
 
@@ -516,6 +519,7 @@ def test_statistics_are_of_the_data_that_count():
     np.testing.assert_allclose([table[t] for t in texts], seen, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_statistics_of_categories_called_by_numbers_are_of_these():
     """Their codes were averaged under the name that expressions have for the numbers."""
     stars = pd.Categorical([10, 20, 40, 40] * 5, ordered=True)

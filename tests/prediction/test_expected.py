@@ -171,6 +171,7 @@ def test_what_is_given_comes_with_the_same_draws():
     assert (p.expected["y"][..., 0] == 2).all()
 
 
+@pytest.mark.slow
 def test_memory_is_asked_before(monkeypatch):
     p = ran(FAMILIES["normal"][0]).predict()
     monkeypatch.setattr(verbs, "available_memory", lambda: 10)

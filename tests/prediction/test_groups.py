@@ -50,7 +50,7 @@ def asked(request):
     return run, as_given, predicted
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(15)
 @pytest.mark.parametrize(
     ("names", "sizes", "of", "means"),
     [

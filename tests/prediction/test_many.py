@@ -67,6 +67,7 @@ def test_each_data_set_has_its_own_posterior(schedule, tmp_path):
     assert run.predict().draws["y"].shape == (2, 1000, 15)
 
 
+@pytest.mark.slow
 def test_columns_that_are_asked_for_their_values_stay_columns():
     def by_values(df):
         b = numpyro.sample("b", dist.Normal(0, 5))
@@ -79,6 +80,7 @@ def test_columns_that_are_asked_for_their_values_stay_columns():
         agrees(found.runs[f"s{i}"].draws["b"], part)
 
 
+@pytest.mark.slow
 def test_a_run_of_many_goes_on():
     parts = [table(10, "a"), table(10, "b"), table(10, "c")]
     found = gb.model(line, parts[0]).many(parts, draws=300, warmup=100, chains=2)

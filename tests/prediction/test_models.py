@@ -695,6 +695,7 @@ def test_the_run_s_own_rows_are_known_in_any_precision():
     assert "rounding" not in run.predict(x=-longer, y=None).note
 
 
+@pytest.mark.slow
 def test_categories_beyond_a_plate_of_a_fixed_length_are_named():
     """Their codes were, which are not the user's, with advice to count from 0."""
     names = [f"p{k}" for k in range(4)]

@@ -48,6 +48,7 @@ def test_run_again_and_again_until_it_is_done(model, whole, tmp_path):
     np.testing.assert_array_equal(more.draws["p"][:, :60], whole.draws["p"])
 
 
+@pytest.mark.slow
 def test_with_a_condition(model, tmp_path):
     """A run that is stopped before its condition holds goes on until it does."""
     asked = {"until": "ess>150", "max_draws": 2000}

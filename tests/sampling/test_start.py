@@ -155,6 +155,7 @@ def test_starts_that_the_data_rule_out_are_drawn_again():
         gb.model(bounded, y, check_values=False).sample(**options)
 
 
+@pytest.mark.slow
 def test_devices(model):
     with pytest.raises(OptionError, match=r"no device 'cpu:99' here; JAX sees: cpu"):
         model.start(**OPTIONS, device="cpu:99")

@@ -65,6 +65,7 @@ def test_what_is_in_the_journal_is_read_and_goes_on(copied, model, whole):
     assert not (copied / journal.FILE).exists()
 
 
+@pytest.mark.slow
 def test_a_record_that_is_cut_short_never_was(copied, whole):
     content, n = (copied / journal.FILE).read_bytes(), committed(copied)
     rng = np.random.default_rng(0)

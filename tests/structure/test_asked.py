@@ -130,7 +130,7 @@ def test_a_tracing_function_of_somebody_else_stays():
 TABLE = dict(zip("012", MEANS, strict=True))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "of",
     [

@@ -205,6 +205,7 @@ def test_chains_start_where_they_are_told():
             model.sample(chains=2, init=wrong)
 
 
+@pytest.mark.slow
 def test_the_tree_of_data_masks_what_is_absent(run):
     tree = run.to_datatree()
     assert np.isnan(tree["posterior"]["flip[2]"].values).any()

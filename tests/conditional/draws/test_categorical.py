@@ -34,6 +34,7 @@ def test_what_has_no_weights_has_no_index():
     assert list(np.asarray(invert(np.full(3, 0.5, np.float32), logits))) == [-1, -1, 15]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("joint", [False, True])
 def test_programs_grow_with_the_values_and_not_with_their_square(joint):
     """XLA repeats what many of its fused computations read, in each of them."""

@@ -19,6 +19,7 @@ def test_variates_have_their_distribution(a):
     assert stats.kstest(x, stats.loggamma(a).cdf).statistic < np.sqrt(np.log(2 / 1e-4) / 2 / x.size)
 
 
+@pytest.mark.slow
 def test_neighbours_are_independent():
     x = np.asarray(jax.vmap(lambda k: log_gamma(k, jnp.array([2.0, 5.0, 0.5])))(
         jax.random.split(jax.random.key(2), 20_000)))  # fmt: skip
@@ -87,6 +88,7 @@ def test_distributions_have_their_moments(family, parameters):
     assert (np.abs((x**2).mean(axis=0) - square) < 4 * (x**2).std(axis=0) / np.sqrt(len(x))).all()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("family", [dist.Wishart, dist.InverseWishart])
 def test_matrices_have_their_marginals(family):
     """A Wishart's determinant over the scale's is a product of independent chi-square variates, and so is the

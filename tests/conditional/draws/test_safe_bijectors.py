@@ -56,6 +56,7 @@ def test_shares_of_a_whole_of_many_parts():
         assert abs((x <= q).mean() - p) < 4.5 * np.sqrt(p * (1 - p) / x.size)
 
 
+@pytest.mark.slow
 def test_rounding_does_not_take_many_parts_out_of_their_support():
     theirs = dist.Dirichlet(jnp.full(4000, 0.1), validate_args=True)
     u = jax.random.uniform(jax.random.key(0), (5, 3999), minval=-2.0, maxval=2.0)

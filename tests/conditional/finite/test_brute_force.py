@@ -165,7 +165,7 @@ SWEPT = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("name", "site"), SWEPT)
 def test_a_sweep_leaves_the_exact_joint_invariant(models, name, site):
     """Start at exact draws, sweep once: the expectation of every element and pair must not move."""

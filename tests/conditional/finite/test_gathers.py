@@ -98,7 +98,7 @@ def test_a_continuous_site_read_by_data(read, prior):
         assert found == "conjugate"
 
 
-@pytest.mark.share(35)
+@pytest.mark.share(70)
 @pytest.mark.parametrize("lowest", [0, -2])
 @pytest.mark.parametrize("read", READS)
 def test_a_site_read_by_a_discrete_one(read, lowest):

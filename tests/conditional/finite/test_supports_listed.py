@@ -117,6 +117,7 @@ def pairs(y):
         numpyro.sample("y", dist.Bernoulli(w[:, 0]), obs=y)
 
 
+@pytest.mark.slow
 def test_a_simplex_of_two_read_as_a_probability():
     points = np.array([[[p, 1 - p]] * 3 for p in (0.2, 0.5, 0.7)], np.float32)
     points[1, 2] = 0.9, 0.1

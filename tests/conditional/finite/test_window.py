@@ -87,6 +87,7 @@ MET = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [pytest.param(f, marks=pytest.mark.slow) if f is totalled else f for f in MET])
 def test_elements_that_meet_go_by_colours_or_one_by_one(fn):
     k = np.stack(np.meshgrid(*[np.arange(14)] * 3, indexing="ij"), -1).reshape(-1, 3)

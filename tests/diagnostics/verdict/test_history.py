@@ -57,6 +57,7 @@ def test_what_changed_is_told_from_run_to_run(runs):
     assert changes(runs[0], sliced) == ["schedule"]
 
 
+@pytest.mark.slow
 def test_elpd_is_arviz_own_and_kept_with_the_draws(runs):
     assert runs[0].known_elpd is None and all(e.elpd is None for e in runs.entries)
     assert runs.with_elpd() is runs

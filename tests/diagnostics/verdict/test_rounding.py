@@ -24,6 +24,7 @@ def test_a_mean_that_is_known_to_more_figures_than_there_are():
     assert near.verdict.ok, near.verdict
 
 
+@pytest.mark.slow
 def test_means_of_groups_that_sums_of_large_numbers_shift():
     """Of 20 values around a million each group's mean is known to .22; sums of them are .06 off."""
 

@@ -98,7 +98,7 @@ def cases(of):
     return [pytest.param(c, marks=pytest.mark.slow if c in SLOW else ()) for c in of]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", cases(FAMILY))
 def test_what_decides_each_other_is_drawn_right(case):
     model, y, density, values, (low, high) = FAMILY[case]

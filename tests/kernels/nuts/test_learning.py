@@ -51,6 +51,7 @@ def test_weights_choose_rows():
     np.testing.assert_allclose(variance, x[:40].var(0), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_low_rank_makes_correlated_normals_round():
     factor = RNG.normal(size=(12, 2)) * 5
     covariance = np.eye(12) + factor @ factor.T

@@ -200,7 +200,7 @@ def test_statements_say_what_the_density_computes(densities, name):
     assert silent <= OPAQUE.get(name, set()), silent
 
 
-@pytest.mark.share(15)
+@pytest.mark.share(45)
 @pytest.mark.parametrize("name", CASES)
 def test_conditionals_say_what_the_density_computes(densities, name):
     case = CASES[name]

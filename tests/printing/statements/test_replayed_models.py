@@ -61,6 +61,7 @@ def test_the_log_joint_replays_and_differentiates(name: str):
             np.testing.assert_allclose(named[n], g, rtol=1e-4, atol=1e-4 * (1 + float(jnp.abs(g).max())))
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @EACH
 def test_a_run_replays(name: str):

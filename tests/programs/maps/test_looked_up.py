@@ -91,7 +91,7 @@ def rates(prior, y):
 G = np.array([0, 0, 0, 1, 1, 2, 3, 3, 0])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("family", [dist.Gamma, dist.Beta])
 def test_what_is_seen_beside_a_site_is_no_statistic_of_it(family):

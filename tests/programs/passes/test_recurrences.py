@@ -66,6 +66,7 @@ def capture_recapture(h):
     scan(step, start, jnp.swapaxes(h[:, 1:], 0, 1))
 
 
+@pytest.mark.slow
 def test_states_beside_a_recurrence_of_the_data_are_a_chain():
     states = [
         {"phi": 0.6, "rho": 0.3, "z": np.array(z)} for z in (np.ones((3, 3), int), np.eye(3, dtype=int))

@@ -60,6 +60,7 @@ def test_a_quantity_goes_where_parameters_go(run):
         run.forget("lift")
 
 
+@pytest.mark.slow
 def test_names_that_would_be_mistaken(run):
     with pytest.raises(ExpressionError, match="is a site"):
         run.derive("mu = tau + 1")
@@ -131,6 +132,7 @@ def test_groups_and_large_sites_of_the_prior():
     np.testing.assert_allclose(found["a"].mean(0), [0, 10, 20], atol=4 / np.sqrt(2000))
 
 
+@pytest.mark.slow
 def test_the_prior_is_compiled_once_for_all_runs_of_a_model(model, run, monkeypatch):
     made, real = [], compiling.compiled
     monkeypatch.setattr(compiling, "compiled", lambda *a, **k: made.append(1) or real(*a, **k))

@@ -44,6 +44,7 @@ def test_each_runs_its_share_and_all_are_joined(model, stores):
         gb.load(stores)
 
 
+@pytest.mark.slow
 def test_one_that_got_less_far_is_named(model, stores):
     gb.load(stores / "host0", model=model).resume(10)
     gb.load(stores / "host2", model=model).resume(30)

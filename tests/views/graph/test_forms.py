@@ -53,6 +53,7 @@ def test_every_set_of_a_few_plates_is_drawn_as_the_graph_closes_it():
     assert sets > 150 and merged > 150
 
 
+@pytest.mark.slow
 def test_what_stays_keeps_its_side():
     """No form has most of its pairs the other way round, which some drawn by themselves would have."""
     rng = np.random.default_rng(3)
