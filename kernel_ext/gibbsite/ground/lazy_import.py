@@ -5,6 +5,9 @@ itself; a script that asks for a conditional needs none of them. Nor does one th
 floors that sample: the facade names these alike. PEP 810 proposes the like as `lazy import`.
 """
 
+import sys
+import threading
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ForwardRef
@@ -24,6 +27,18 @@ def later(name: str) -> Any:
     caller imports it under `TYPE_CHECKING`.
     """
     return _Later(name)
+
+
+def meanwhile(name: str) -> None:
+    """Import a module that will be wanted, in a thread of its own: whoever asks for it then waits for the
+    rest alone, and is told where there is no such module."""
+
+    def load() -> None:
+        with suppress(ImportError):
+            import_module(name)
+
+    if name not in sys.modules:
+        threading.Thread(target=load, name=f"gibbsite imports {name}", daemon=True).start()
 
 
 def named_later(module: str, name: str) -> Any:

@@ -19,6 +19,8 @@ _OWN = ("gibbsite", "gibbsite_magics")
 _CHANGING = frozenset(
     "append extend insert add update setdefault pop popitem remove discard clear sort".split()
 )
+_DEEPEST = 8
+"""Containers within containers that are looked into: some hold themselves."""
 EMPTY = object()
 """What a cell holds that has not been assigned to yet."""
 
@@ -99,15 +101,14 @@ def program_of(fn: Callable[..., Any]) -> str:
     return hashlib.sha256("\n".join(sorted(told)).encode()).hexdigest()
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any, within: int = 0) -> str:
     """Numbers and texts in words; of anything else its kind."""
     if getattr(getattr(value, "dtype", None), "kind", None) in (*"biufcU",):
         array = np.asarray(value)
         return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_plain(k)}: {_plain(v)}' for k, v in value.items())}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, dict | list | tuple) and within < _DEEPEST:
+        items = value.items() if isinstance(value, dict) else value
+        return f"[{', '.join(_plain(v, within + 1) for v in items)}]"
     return repr(value) if isinstance(value, int | float | complex | str | None) else type(value).__qualname__
 
 

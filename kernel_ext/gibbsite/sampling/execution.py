@@ -39,6 +39,7 @@ from gibbsite.errors import (
     UnknownNameError,
 )
 from gibbsite.ground import arguments as sensible
+from gibbsite.ground.lazy_import import meanwhile
 from gibbsite.kernels.nuts.report import Centring, aimed_at
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.derived.derived import Derived
@@ -475,7 +476,12 @@ class Execution:
         self._notify()
         began = time.monotonic()
 
-        def work(tell: Callable[[str, bool], None]) -> Any:
+        def work(told: Callable[[str, bool], None]) -> Any:
+            def tell(stage: str, breakable: bool) -> None:
+                if stage == COMPILING:  # XLA leaves Python to others
+                    meanwhile("arviz_stats.base")
+                told(stage, breakable)
+
             with engine.surroundings.carried(), jax.default_device(engine.home):
                 engine.in_step(self.kept.steps)
                 engine.compile(tell)
