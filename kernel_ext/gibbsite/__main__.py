@@ -109,7 +109,8 @@ def run_sample(options: argparse.Namespace) -> int:
 
     model = made_model(options.model, options.data, options.set)
     asked = {n: getattr(options, n) for n in (*_OPTIONS, "until", "max_draws")}
-    asked = {n: v for n, v in asked.items() if v is not None} | {"keep_warmup": options.keep_warmup}
+    asked |= {"keep_warmup": options.keep_warmup or None}
+    asked = {n: v for n, v in asked.items() if v is not None}
     lines = Lines(seconds=options.every, stamped=True)
 
     def begin(run: Any) -> None:

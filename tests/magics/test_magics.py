@@ -499,3 +499,15 @@ def test_the_first_wait_has_a_word(monkeypatch):
     assert said[0].startswith("loading JAX") and "loaded in 3.0 s" in said[-1] and "in 2.5 s" in said[-1]
     show_module.FirstWait(SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=False)))
     assert len(said) == 3
+
+
+def test_a_cell_whose_structure_changes(shell: InteractiveShell, run: Run):
+    """It ended in an error after the note, and so did everything below it."""
+    shell.user_ns.update(y=np.array([1.5, 1.8]), t=pd.DataFrame({"y": [1.5, 1.8]}), mu=np.ones(2))
+    for given, observed, length in (("y", "y", "len(y)"), ("t", "t.y", "len(t)")):
+        printed = run(
+            f"%%model gated({given})\nz ~ Bernoulli(0.3)\nif z:\n    mu ~ Normal(1, 1)\nelse:\n    mu = 0.0\n"
+            f"with plate('n', {length}):\n    {observed} ~ Normal(mu, 1.0)"
+        )
+        assert "mu ~ Normal(1, 1)   ← ⟨1⟩" in printed
+    assert "Structure z > NUTS *" in str(shell.user_ns["gated"].schedule("Structure z > NUTS *"))

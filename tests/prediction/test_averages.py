@@ -99,3 +99,21 @@ def test_what_averages_cannot_be(run):
     with pytest.raises(DataError, match="'q' is one number"):
         p.derive("b + 0", name="q")
         p.to_frame("q", by="state")
+
+
+@pytest.mark.parametrize("kind", ["texts", "numbers"])
+def test_rows_without_a_value_are_a_group(kind):
+    """Texts ended in a ValueError, numbers in a mean of nothing."""
+    d = pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0), "g": [*("ab" * 4), None]})
+    if kind == "numbers":
+        d["g"] = d.g.map({"a": 0.0, "b": 1.0})
+
+    def model(d):
+        b = numpyro.sample("b", dist.Normal(1.0, 0.1))
+        numpyro.sample("y", dist.Normal(b * d.x, 1.0), obs=d.y)
+
+    run = gb.model(model, d).sample(draws=50, chains=1, seed=0)
+    table = run.predict().to_frame(by="g", expected=True)
+    assert list(table.index) == (["a", "b", "missing"] if kind == "texts" else [0.0, 1.0, "missing"])
+    np.testing.assert_allclose(table["mean"].iloc[2], 8.0 * run.draws["b"].mean(), rtol=1e-5)
+    assert run.elpd(by="g").n_data_points == 3

@@ -80,6 +80,19 @@ def test_steps_to_come_go_on_from_what_was_observed():
         run.predict(pd.DataFrame({"x": longer}))
 
 
+def test_no_effect_goes_through_a_lag_of_the_outcome_as_it_was_observed():
+    """It was the first step's alone, without a word."""
+
+    def lagged(d, y):
+        r, b = numpyro.sample("r", dist.Normal(0, 1)), numpyro.sample("b", dist.Normal(0, 1))
+        before = jnp.concatenate([jnp.zeros(1), y[:-1]])
+        numpyro.sample("y", dist.Normal(r * before + b * d, 1.0), obs=y)
+
+    run = gb.model(lagged, d=np.arange(8) % 2.0, y=Y).sample(draws=20, chains=1)
+    with pytest.raises(DataError, match="its other elements are computed with the argument y"):
+        run.effects("d")
+
+
 def test_a_model_without_arguments_has_no_place_for_a_table():
     def alone():
         numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0, 1)), 1), obs=Y)

@@ -13,6 +13,7 @@ import pytest
 from gibbsite.errors import ModelError
 from gibbsite.inputs.asks import asks_heard
 from numpyro import sample
+from numpyro.handlers import condition
 from scipy import stats
 
 SHARES, MEANS = np.array([0.2, 0.5, 0.3]), [0.0, 1.0, 3.0]
@@ -294,3 +295,40 @@ def test_what_a_structure_lacks_compares_with_nothing():
     np.testing.assert_allclose(decided, np.where(there, b1, 0.0))
     both = np.asarray(run.derive("q = on1 == 1 and b1 > 0").values)
     np.testing.assert_array_equal(both.astype(bool), there & (b1 > 0))
+
+
+@pytest.mark.parametrize("of", [np.asarray, jnp.asarray], ids=["NumPy", "JAX"])
+def test_data_decide_beside_draws(of):
+    """Of JAX's arrays all that is done while a model is looked at is traced, data's as well."""
+
+    def model(y):
+        z = sample("z", dist.Bernoulli(0.3))
+        mean = 2.0 if z and y[0] > 1 else 0.0
+        sample("y", dist.Normal(mean, 1.0), obs=y)
+
+    asked = gb.model(model, of(np.array([1.5, 0.5], np.float32)))
+    assert len(asked.structured.all) == 2
+
+
+def test_a_conditioned_site_decides():
+    def model(y):
+        z, w = sample("z", dist.Bernoulli(0.3)), sample("w", dist.Bernoulli(0.6))
+        mean = sample("mean", dist.Normal(1.0, 1.0)) if z and w else 0.0
+        sample("y", dist.Normal(mean, 0.5), obs=y)
+
+    run = gb.model(condition(model, {"w": 1}), 1.5).sample(draws=1000, chains=4, seed=0)
+    a, b = 0.3 * stats.norm.pdf(1.5, 1.0, np.sqrt(1.25)), 0.7 * stats.norm.pdf(1.5, 0.0, 0.5)
+    assert abs((np.asarray(run.draws["z"]) == 1).mean() - a / (a + b)) < 5 * np.sqrt(0.06 / 1000)
+
+
+def test_what_is_remembered_from_run_to_run_is_told():
+    remembered = {}
+
+    def model(y):
+        z = sample("z", dist.Bernoulli(0.5))
+        if z and "mean" not in remembered:
+            remembered["mean"] = sample("mean", dist.Normal(0.0, 2.0))
+        sample("y", dist.Normal(remembered["mean"] if z else 0.0, 0.5), obs=y)
+
+    with pytest.raises(ModelError, match="changes from one run to the next: 'mean' is there in one run"):
+        gb.model(model, 1.5)

@@ -44,14 +44,14 @@ def switches(y):
 
 
 def test_what_is_asked_for_is_found_through_arithmetic():
-    first = first_asked(sums, (1.0,), {}, {})
+    first = first_asked(sums, (1.0,), {}, {}, {})
     assert first is not None and first.site == "a"
-    second = first_asked(sums, (1.0,), {}, {"a": np.int32(1)})
+    second = first_asked(sums, (1.0,), {}, {"a": np.int32(1)}, {})
     assert second is not None and (second.site, second.low, second.high) == ("b", 0, 3)
-    assert first_asked(sums, (1.0,), {}, {"a": np.int32(1), "b": np.int32(0)}) is None
-    size = first_asked(sizes, (1.0,), {}, {})
+    assert first_asked(sums, (1.0,), {}, {"a": np.int32(1), "b": np.int32(0)}, {}) is None
+    size = first_asked(sizes, (1.0,), {}, {}, {})
     assert size is not None and (size.site, size.low, size.high) == ("K", 0, None)
-    array = first_asked(switches, (1.0,), {}, {})
+    array = first_asked(switches, (1.0,), {}, {}, {})
     assert array is not None and (array.site, array.shape, array.listed) == ("on", (2,), True)
 
 
@@ -158,11 +158,11 @@ def test_what_continuous_draws_decide_is_found_through_arithmetic():
             loc = 1.0 if a > 3 else 2.0
         sample("x", dist.Normal(loc, abs(a) + b), obs=x)
 
-    first = first_asked(twice, (1.0,), {}, {})
+    first = first_asked(twice, (1.0,), {}, {}, {})
     assert first is not None and (first.site, first.low, first.high) == ("a+b?", 0, 1)
-    second = first_asked(twice, (1.0,), {}, {"a+b?": 0})
+    second = first_asked(twice, (1.0,), {}, {"a+b?": 0}, {})
     assert second is not None and second.site == "a?"
-    assert first_asked(twice, (1.0,), {}, {"a+b?": 1}) is None
+    assert first_asked(twice, (1.0,), {}, {"a+b?": 1}, {}) is None
     ways = Ways(twice, (1.0,), {})
     assert ways.all_of(6) == [(("a+b?", 0), ("a?", 0)), (("a+b?", 0), ("a?", 1)), (("a+b?", 1),)]
     # what is decided otherwise does not keep its value
@@ -189,7 +189,7 @@ def test_values_of_continuous_draws_are_refused(ask):
         sample("x", dist.Normal(1.0 if ask(a) else 2.0, 1.0), obs=x)
 
     with pytest.raises(ModelError, match="jnp"):
-        first_asked(positive, (1.0,), {}, {})
+        first_asked(positive, (1.0,), {}, {}, {})
 
 
 def test_names_that_collide_are_told():

@@ -71,6 +71,8 @@ def build_density(fn: Callable, args: tuple, kwargs: dict) -> Density:
                 raise
             # NumPy or Python may have met data, not a latent (`int(x.max())`): as given, they are concrete
             needed = _needed_values(fn, arguments, cause)
+            if not needed and isinstance(error, TRACER_ERRORS):
+                raise told_latent(spot_of(error)) from error
             if not needed:
                 raise
             arguments = arguments.fixing(needed)
@@ -302,6 +304,14 @@ def _trace(fn: Callable, arguments: Arguments, known: Mapping[str, Site], counts
     return closed, jax.tree.structure(shapes), found[0]
 
 
+def changing(what: str) -> ModelError:
+    """The error of a model whose runs differ in `what`."""
+    return ModelError(
+        f"the model changes from one run to the next: {what}. A model must run the same statements every "
+        f"time: take Python random numbers, counters and global state out of it"
+    ).at(None, "statements-that-change")
+
+
 def _same_structure(first: ModelFacts, second: ModelFacts) -> None:
     for name in [*first.sites, *second.sites]:
         a, b = first.sites.get(name), second.sites.get(name)
@@ -313,10 +323,7 @@ def _same_structure(first: ModelFacts, second: ModelFacts) -> None:
         if what:
             line = (a or b).line  # type: ignore[union-attr]
             at = f" (line {line[1]} of {line[0]})" if line else ""
-            raise ModelError(
-                f"the model changes from one run to the next: {what}{at}. A model must run the same "
-                f"statements every time: take Python random numbers, counters and global state out of it"
-            )
+            raise changing(what + at)
 
 
 def _assemble(

@@ -86,11 +86,15 @@ def is_shown(frame: FrameType) -> bool:
     at = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
     if not at:  # no source
         return _SHOWS.search(" ".join(frame.f_code.co_names)) is not None
-    inner = max(at, key=lambda n: n.lineno)
-    called = inner.value.func if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) else None
-    return isinstance(inner, ast.Raise | ast.Assert) or (
-        called is not None and _SHOWS.search(ast.unparse(called)) is not None
-    )
+    last = max(n.lineno for n in at)
+    return any(_shows(n) for n in at if n.lineno == last)  # perhaps several of one line
+
+
+def _shows(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Raise | ast.Assert):
+        return True
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and _SHOWS.search(ast.unparse(call.func)) is not None
 
 
 _SHOWS = re.compile(r"\b(print|pprint|display|warn|debug|info|warning|error|write|log(ging|ger)?)\b")

@@ -14,7 +14,7 @@ from numpyro.primitives import Messenger
 from gibbsite.density import Density
 from gibbsite.density.handlers.scopes import Given, ScopedScans, under
 from gibbsite.errors import DataError, ModelError
-from gibbsite.plans.schedule.parse import Spec, parse_schedule
+from gibbsite.plans.schedule.parse import REST, Spec, parse_schedule
 from gibbsite.validation.covariates import columns, far_from_zero
 
 
@@ -48,12 +48,14 @@ class unmarked(Messenger):
 
 class observed_arrays(Messenger):
     """Makes arrays of observed values: NumPyro tests Python's and NumPy's numbers by NumPy, which cannot read
-    bounds that are traced (`Binomial(n, p)` with `n` latent)."""
+    bounds that are traced (`Binomial(n, p)` with `n` latent). Python may ask for them, as where they were
+    looked at first (`if w:` of a conditioned `w`)."""
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Convert the value."""
         if msg["type"] == "sample" and msg["is_observed"] and msg["value"] is not None:
-            msg["value"] = jnp.asarray(msg["value"])
+            with jax.ensure_compile_time_eval():
+                msg["value"] = jnp.asarray(msg["value"])
 
 
 class _Hidden(Messenger):
@@ -159,13 +161,21 @@ def _one_of(names: Collection[str]) -> str:
     return f"name one of {', '.join(names)}" if names else "this model has none"
 
 
+def _standing_for(site: str) -> tuple[str, ...]:
+    return site, f"{site}_decentered", f"{site}_base"
+
+
 def carried_over(schedule: str, latents: Collection[str]) -> str | None:
     """A schedule's text for a changed model: what is no longer latent leaves its block, and what stands for
     a reparameterised site takes its place. None where nothing is left or new latents have no place."""
     updates, spec = [], parse_schedule(schedule)
+    taken = {n for u in spec.updates for s in u.everything for n in _standing_for(s)}
     for u in spec.updates:
-        names = [n for s in u.sites for n in (s, f"{s}_decentered", f"{s}_base") if n in latents]
-        updates += replace(u, sites=tuple(names)).keeping(latents)
+        own = [
+            tuple(n for n in latents if n not in taken) if s == REST else _standing_for(s) for s in u.sites
+        ]
+        names = tuple(n for those in own for n in those if n in latents)
+        updates += replace(u, sites=names).keeping(latents)
     named = {n for u in updates for n in u.everything}
     return str(Spec(tuple(updates), spec.random_scan)) if named and named == set(latents) else None
 

@@ -125,11 +125,17 @@ def _per_row(
 
 
 def groups_of(facts: Any, site: str, shape: tuple[int, ...], by: Any) -> Mapping[Any, np.ndarray]:
-    """Which rows of `site` have which value of a column, or of an array as long as the rows. Raises
-    `UnknownNameError`, `DataError`."""
+    """Which rows of `site` have which value of a column, or of an array as long as the rows; those without
+    one are "missing". Raises `UnknownNameError`, `DataError`."""
     values, told = _per_row(facts, site, shape, by, "by")
-    found = {v: np.flatnonzero(values == v) for v in np.unique(values)}
-    return {
-        (told[int(v)] if told is not None else v.item() if isinstance(v, np.generic) else v): at
-        for v, at in found.items()
-    }
+    found = {v: np.flatnonzero((values == v) | ((values != values) & (v != v))) for v in np.unique(values)}
+    return {called(v, told): at for v, at in found.items()}
+
+
+def called(value: Any, told: Sequence[str] | None) -> Any:
+    """What a group is called that has a value, or a code of what is `told`."""
+    if value != value:
+        return "missing"
+    if told is not None:
+        return told[int(value)]
+    return value.item() if isinstance(value, np.generic) else value

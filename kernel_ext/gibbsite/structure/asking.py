@@ -16,8 +16,10 @@ import numpyro
 from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
+from gibbsite.density.build import changing
 from gibbsite.density.handlers.scopes import GIVEN, under
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.density.model.arguments import as_numpy
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.density.model.collect import TRACER_ERRORS, base_distribution, run_model, wants_value
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, Question
@@ -356,18 +358,39 @@ def _bounds(fn: Any) -> Any:
     return tuple(None if e is None else int(e[0]) for e in ends)
 
 
+def _check_same(runs: dict[Any, tuple[str, ...]], given: Mapping[str, Any], stop: _Stop) -> None:
+    """Raise `ModelError` where a run with these values came to other statements before."""
+    key = tuple((n, np.asarray(v).tobytes()) for n, v in sorted(given.items()))
+    first = runs.setdefault(key, stop.names)
+    if first != stop.names:
+        other = next((n for n in [*first, *stop.names] if (n in first) != (n in stop.names)), None)
+        what = "statements stand in this order" if other is None else f"{other!r} is there"
+        raise changing(f"{what} in one run of the model and not in the next")
+
+
 def first_asked(
-    fn: Callable, args: tuple, kwargs: Mapping[str, Any], given: Mapping[str, Any]
+    fn: Callable,
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    given: Mapping[str, Any],
+    runs: dict[Any, tuple[str, ...]],
 ) -> Asked | None:
     """The discrete latent whose value Python asks for first, or the decision of continuous ones, where those
     in `given` are known; None where it asks for none.
 
     Which site is asked, through whatever NumPy and Python compute between, is what lets the run go further
     once it is known: the fewest such sites are looked for. Raises `ModelError` where what is asked for is
-    neither, with its place.
+    neither, with its place; and where a run comes to other statements than one of `runs` before.
     """
     with handlers_alone:
         here = _stopped(fn, args, kwargs, given)
+        if here.error is not None and wants_value(here.error):
+            # what is done with JAX's own arrays is traced: of data, NumPy has the numbers
+            plain = jax.tree.map(as_numpy, (args, dict(kwargs)))
+            there = _stopped(fn, *plain, given)
+            if there.error is None or wants_value(there.error):
+                here, (args, kwargs) = there, plain
+        _check_same(runs, given, here)
         if here.decision is not None or here.error is None:
             return here.decision
         if is_no_array(here.error):
@@ -386,6 +409,7 @@ def first_asked(
         def settled(names: list[str]) -> bool:
             probes = {n: _probe(here.discrete[n]) for n in names}
             there = _stopped(fn, args, kwargs, {**given, **probes})
+            _check_same(runs, {**given, **probes}, there)
             # a second site or plate of one name ends the run before it is counted
             further = (there.place, there.names) != (here.place, here.names)
             return there.error is None or further or duplicated(there.error) is not None

@@ -207,14 +207,14 @@ class Structured:
         `ScheduleError` for what is no schedule of this model."""
         if text is None:
             return None
-        like = f"Structure {' '.join(self.decisions)} > NUTS [mu]"
+        like = f"Structure {' '.join(self.decisions)} > NUTS *"
         found = _TEXT.match(text) if isinstance(text, str) else None
         inner = found["inner"] or "" if found else text if isinstance(text, str) else ""
         if asked := [n for n in self.decisions if n in re.findall(_WORD, inner)]:
             rest = re.sub(_WORD, lambda m: "" if m[0] in asked else m[0], inner)
             rest = re.sub(r"\[\s*(\S+)\s*\]", r"\1", rest)
-            rest = re.sub(r"(> *[A-Z]\w*) *$", r"\1 [mu]", rest)
-            rest = rest if re.match(r"\w+ [\w\[]", rest) else "NUTS [mu]"
+            rest = re.sub(r"(> *[A-Z]\w*) *$", r"\1 *", rest)
+            rest = rest if re.match(r"\w+ [\w\[*]", rest) and "Structure" not in rest else "NUTS *"
             raise ScheduleError(
                 f"{asked[0]!r} decides how many sites or which statements there are, so it cannot be summed "
                 f"out or updated beside them: chains go between its values by Structure, and moves integrate "

@@ -106,6 +106,7 @@ class Ways:
     def __init__(self, fn: Callable, args: tuple, kwargs: Mapping[str, Any]):
         self.fn, self.args, self.kwargs = fn, args, dict(kwargs)
         self._nodes: dict[Way, Asked | None] = {}
+        self._runs: dict[Any, tuple[str, ...]] = {}  # the statements that runs came to, by what was given
         self._fills: dict[Way, tuple[list[Any], np.ndarray]] = {}
         self.located = lru_cache(maxsize=None)(self._located)
         self.spans = lru_cache(maxsize=None)(self._spans)
@@ -128,7 +129,8 @@ class Ways:
                     f"{named(before[-2:-1])}: a loop or recursion that does not end? Let it end with "
                     f"probability one, soon"
                 ).at(self._asked(before[:-1]).line, "loop-without-end")
-            self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, self.values(before))
+            known = self.values(before)
+            self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, known, self._runs)
         return self._nodes[before]
 
     def _asked(self, before: Way) -> Asked:

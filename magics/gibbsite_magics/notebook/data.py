@@ -3,7 +3,7 @@
 import inspect
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -19,12 +19,14 @@ def forgotten(model: Any, namespace: Mapping[str, Any]) -> list[str]:
     """A line for each latent site that a table the model was given, or the notebook, has values for, of the
     site's shape, with what to write. Where other sites are observed, only one counts that nothing reads."""
     found = []
+    # of several structures each has the same arguments
+    arguments = getattr(model, "one", model).density.arguments
     some = any(site.role == "observed" for site in model.sites.values())
     for name, site in model.sites.items():
         if site.role != "latent":
             continue
-        table = _table_with(name, model)
-        value: Any = namespace.get(name) if table is None else model.density.arguments.arrays[table[1]]
+        table = _table_with(name, arguments.names)
+        value: Any = namespace.get(name) if table is None else arguments.arrays[table[1]]
         if not _is_numbers(value) or not _fits(np.shape(value), model, name):
             continue
         if some and (np.shape(value) != tuple(site.shape) or model.graph.children(name)):
@@ -40,9 +42,9 @@ def forgotten(model: Any, namespace: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _table_with(column: str, model: Any) -> tuple[str, int] | None:
+def _table_with(column: str, names: Sequence[str]) -> tuple[str, int] | None:
     """The argument that is a table with this column, and which array of the arguments that is."""
-    for i, name in enumerate(model.density.arguments.names):
+    for i, name in enumerate(names):
         table, _, rest = name.partition("[")
         if rest == f"{column!r}]" and column.isidentifier():
             return table, i

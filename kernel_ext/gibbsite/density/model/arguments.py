@@ -45,7 +45,7 @@ class Arguments:
         for is_array in self.places:
             places.append(is_array and n not in which)
             if not places[-1]:
-                constants.append(_plain(self.given[n]) if is_array else next(static))
+                constants.append(as_numpy(self.given[n]) if is_array else next(static))
             n += is_array
         names, arrays, given = (
             tuple(x for i, x in enumerate(row) if i not in which)
@@ -91,8 +91,10 @@ def _constant(value: Any) -> Hashable:
     return type(value), value
 
 
-def _plain(given: Any) -> Any:
-    return np.asarray(given) if isinstance(given, jax.Array) and not is_traced(given) else given
+def as_numpy(given: Any) -> Any:
+    """An array of JAX's as one of NumPy's; anything else as it is."""
+    known = isinstance(given, jax.Array) and _is_array(given) and not is_traced(given)
+    return np.asarray(given) if known else given
 
 
 def split_arguments(

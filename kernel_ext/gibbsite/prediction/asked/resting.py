@@ -48,11 +48,13 @@ def resting(origin: Any, density: Density, asked: Asked, known: Collection[str])
 
 
 def bypassed(origin: Any, density: Density) -> Iterator[tuple[str, str, str]]:
-    """The arguments that are an outcome and enter another one's distribution as they were observed, with the
-    two: `numpyro.sample("x", …, obs=x)`, and then `x` and not what that returned."""
+    """The arguments that are an outcome and enter another one's distribution, or that of its other elements,
+    as they were observed, with the two: `numpyro.sample("x", …, obs=x)`, and then `x` and not what that
+    returned."""
     whole = outcomes_of(origin)
     for leaf, site in laid_in(origin).items():
-        own = () if leaf in whole else (site,)  # beside others in one site
+        # steps of a loop go on with what is drawn there
+        own = () if leaf in whole and origin.density.sites[site].in_scan else (site,)
         for other in dict.fromkeys([*whole.values(), *own]):
             if (other != site or own) and leaf in _read_by(density, other):
                 yield leaf, site, other

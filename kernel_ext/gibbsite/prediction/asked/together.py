@@ -182,6 +182,8 @@ def _hangs(origin: Any, name: str) -> bool:
         try:
             one, whole = at(row, to), at(slice(None), to)
             some, many = (at(slice(max(0, row - k), row + k + 1), to) for k in (half, wide))
+            # no lag is of rows that come long after: of a quarter, beyond which quantiles move
+            later = at([row, *range(max(row + 1, len(column) - wide), len(column))], to)
         except _FAILS:  # what cannot be had so is refused, or not, where it is asked for
             continue
         for key, own in before.items():
@@ -191,6 +193,9 @@ def _hangs(origin: Any, name: str) -> bool:
             moves = np.atleast_1d(~_close(own, here).reshape(len(own), -1).all(axis=1))
             if len(own) == len(column):
                 moves[row] = True
+                beyond = later.get(key, np.zeros(0))
+                if beyond.shape != own.shape or not _close(here[row], beyond[row]).all():
+                    return True
             if _close(few[moves], all_[moves]).all():
                 continue
             # a long lag hangs upon few rows as well, and reaches as far

@@ -31,6 +31,7 @@ from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.blocks.metropolis import rows_apart
 from gibbsite.prediction.asked.arguments import bound_arguments, leaves_of
 from gibbsite.prediction.asked.together import check_order
+from gibbsite.prediction.averaging import called
 from gibbsite.prediction.batched.classes import Class, Set, arrays_of, same_program
 from gibbsite.prediction.batched.many import together
 from gibbsite.prediction.batched.masked import COUNTED, counting
@@ -114,7 +115,7 @@ def _groups(run: Any, by: Any, there: Mapping[str, np.ndarray]) -> tuple[np.ndar
         values, told = fitting[0]
         rows = np.broadcast_to(values.reshape(-1, *(1,) * (mask.ndim - 1)), mask.shape)[mask]
         different, groups = np.unique(rows, return_inverse=True)
-        texts = [str(told[int(v)] if told is not None else v) for v in different]
+        texts = [str(called(v, told)) for v in different]
         found.append(np.asarray([every.setdefault(t, len(every)) for t in texts], np.intp)[groups])
     if len(every) < 2:
         raise DataError(f"by: {shown(by)} has one value, and something has to be left")
