@@ -386,10 +386,10 @@ def first_asked(
         here = _stopped(fn, args, kwargs, given)
         if here.error is not None and wants_value(here.error):
             # what is done with JAX's own arrays is traced: of data, NumPy has the numbers
-            plain = jax.tree.map(as_numpy, (args, dict(kwargs)))
-            there = _stopped(fn, *plain, given)
+            plain, named = jax.tree.map(as_numpy, (args, dict(kwargs)))
+            there = _stopped(fn, plain, named, given)
             if there.error is None or wants_value(there.error):
-                here, (args, kwargs) = there, plain
+                here, args, kwargs = there, plain, named
         _check_same(runs, given, here)
         if here.decision is not None or here.error is None:
             return here.decision
