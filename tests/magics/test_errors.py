@@ -166,6 +166,9 @@ CASES = [
      "hole number 10000000000 is larger"),
     ("loop-without-end", "y", "n = 0\nwhile numpyro.sample(f'c[{n}]', Bernoulli(0.5)) >= 0:\n    n += 1", "",
      "more than 200 draws"),
+    ("statements-that-change", "y",
+     "import sys\nsys.other = not getattr(sys, 'other', False)\nm ~ Normal(0, 1)\nif sys.other:\n"
+     "    b ~ Normal(0, 1)\ny ~ Normal(m, 1)", "", "site 'b' is there in one run of the model and not in"),
     ("unknown-name", "y", "m ~ N(0, 1)\ny ~ Normal(m, 1)", "N", "did you mean 'Normal'"),
     ("unknown-name", "y", "m ~ Gaussian(0, 1)\ny ~ Normal(m, 1)", "Gaussian", "did you mean 'Normal'"),
     ("arguments-of-a-distribution", "y", "s ~ Exponential(scale=2)\ny ~ Normal(0, s)", "",

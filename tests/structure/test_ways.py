@@ -223,7 +223,7 @@ def test_what_is_one_structures_own_is_told():
             ScheduleError, match=r"'K' decides how many.*Write 'Structure K > Eliminate mu > "
         ):
             model.schedule(text)
-    with pytest.raises(ScheduleError, match=r"'K' decides.*Write 'Structure K > NUTS \[mu\]'"):
+    with pytest.raises(ScheduleError, match=r"'K' decides.*Write 'Structure K > NUTS \*'"):
         model.sample(schedule="Gibbs K (*) NUTS mu")
     asked = (
         lambda: model.eliminate("mu", "K"),

@@ -304,12 +304,12 @@ def _trace(fn: Callable, arguments: Arguments, known: Mapping[str, Site], counts
     return closed, jax.tree.structure(shapes), found[0]
 
 
-def changing(what: str) -> ModelError:
-    """The error of a model whose runs differ in `what`."""
+def changing(what: str, place: tuple[str, int] | None = None) -> ModelError:
+    """The error of a model whose runs differ in `what`, at a file and line."""
     return ModelError(
         f"the model changes from one run to the next: {what}. A model must run the same statements every "
         f"time: take Python random numbers, counters and global state out of it"
-    ).at(None, "statements-that-change")
+    ).at(place, "statements-that-change")
 
 
 def _same_structure(first: ModelFacts, second: ModelFacts) -> None:
@@ -323,7 +323,7 @@ def _same_structure(first: ModelFacts, second: ModelFacts) -> None:
         if what:
             line = (a or b).line  # type: ignore[union-attr]
             at = f" (line {line[1]} of {line[0]})" if line else ""
-            raise changing(what + at)
+            raise changing(what + at, line)
 
 
 def _assemble(

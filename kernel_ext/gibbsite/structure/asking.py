@@ -384,7 +384,8 @@ def first_asked(
     """
     with handlers_alone:
         here = _stopped(fn, args, kwargs, given)
-        if here.error is not None and wants_value(here.error):
+        arrays = any(isinstance(v, jax.Array) for v in jax.tree.leaves((args, dict(kwargs))))
+        if arrays and here.error is not None and wants_value(here.error):
             # what is done with JAX's own arrays is traced: of data, NumPy has the numbers
             plain, named = jax.tree.map(as_numpy, (args, dict(kwargs)))
             there = _stopped(fn, plain, named, given)
