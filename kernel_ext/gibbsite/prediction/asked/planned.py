@@ -20,7 +20,7 @@ from gibbsite.prediction.asked.arguments import (
 )
 from gibbsite.prediction.asked.looped import of_other_rows
 from gibbsite.prediction.asked.places import Places, Rows, grown_plates, nearly_own, rows_of
-from gibbsite.prediction.asked.resting import carried_on, check_outcomes_go_on, read_whole, resting
+from gibbsite.prediction.asked.resting import check_outcomes_go_on, going_on, read_whole, resting
 from gibbsite.prediction.asked.row_by_row import check_numbered, company, fewer_elements
 from gibbsite.prediction.asked.together import alone_and_among, counted_by_python, own_rows_move
 from gibbsite.prediction.asked.tracing import Tracing, instead
@@ -76,7 +76,7 @@ def planned(
         _check_steps(origin, asked)
     outcomes = outcomes_of(origin)
     rows = rows_of(origin, asked, outcomes, origin.density.read_names)
-    asked, from_the_first = (asked, ()) if prior else carried_on(origin, asked, rows)
+    asked, from_the_first = (asked, ()) if prior else going_on(origin, asked, rows)
     sizes = grown_plates(origin, asked)
     data = frozenset(current(origin.density).data)
     tracing = Tracing(origin, asked, outcomes, rows, sizes, data)

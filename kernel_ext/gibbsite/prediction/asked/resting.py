@@ -60,7 +60,7 @@ def bypassed(origin: Any, density: Density) -> Iterator[tuple[str, str, str]]:
                 yield leaf, site, other
 
 
-def carried_on(origin: Any, asked: Asked, rows: Sequence[Rows]) -> tuple[Asked, tuple[str, ...]]:
+def going_on(origin: Any, asked: Asked, rows: Sequence[Rows]) -> tuple[Asked, tuple[str, ...]]:
     """What is asked, with the run's own outcomes before the steps to come where each step of a loop reads
     the outcome before it, and nobody said anything of them; and a sentence where they were taken out."""
     before, told = leaves_of(origin, bound_arguments(origin)), ()
