@@ -72,7 +72,7 @@ MODELS = {
 }
 
 
-@pytest.mark.share(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_an_exported_page_answers_hover_and_click_without_a_kernel(page, tmp_path, name):
     model = MODELS[name]()

@@ -439,7 +439,7 @@ def test_what_cannot_be_integrated_out_says_why():
             ask({"a": 1.0, "b": 1.0, "z": np.zeros(12, int)})
 
 
-@pytest.mark.share(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["walk", "dynamic_regression"])
 def test_what_the_sites_were_is_in_no_draw_and_no_density(name):
     """It says where means are looked for."""

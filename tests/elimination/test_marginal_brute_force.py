@@ -32,7 +32,7 @@ def test_other_marginals_are_the_sums_over_all_values(name):
         pytest.skip("too many joint values to list")
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plate_of_chains", "potts_grid"])
 def test_strips_are_filtered_exactly(name, monkeypatch):
     """As long strips are: by rows together, column after column."""

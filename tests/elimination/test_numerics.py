@@ -129,7 +129,7 @@ def listed(y):
     return logdensity
 
 
-@pytest.mark.share(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("derivative", ["forwards", "backwards", "second", "forwards twice", "along"])
 def test_derivatives_through_filters_are_those_of_the_sum_over_all_paths(derivative):
     take = {

@@ -114,7 +114,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.share(15)
+@pytest.mark.share(45)
 @pytest.mark.parametrize("argument", ARGUMENTS)
 def test_arguments(model, run, saved, argument, tmp_path, monkeypatch):
     call, taken = ARGUMENTS[argument]

@@ -60,7 +60,7 @@ def by_key(y):
         numpyro.sample("y", dist.Normal(m + 2 * e, s + 0.2), obs=y)
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [hidden, by_key])
 def test_a_draw_that_nobody_sees_is_one_draw(fn):
     """The same for gradients as for what was read of the model, which says so."""

@@ -28,7 +28,7 @@ def agrees(x, grid, log_density, functions):
         assert abs(values.mean() - weights @ of(grid)) < 4.5 * error + 1e-4
 
 
-@pytest.mark.share(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("centre", [3.1, 0.4, -3.0])
 def test_a_direction_that_data_tell_lies_anywhere(centre):
     y = np.random.default_rng(1).vonmises(centre, 3.0, 20).astype(np.float32)

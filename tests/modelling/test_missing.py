@@ -220,7 +220,7 @@ def test_a_mask_is_refused_where_others_read_what_is_missing():
     assert gb.model(measured, d=d, missing="mask").sample(draws=20, chains=1).draws["b"].shape == (1, 20)
 
 
-@pytest.mark.share(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["mask", "drop", "impute"])
 @pytest.mark.parametrize("family", ["categorical", "poisson", "ordered"])
 def test_missing_codes_and_counts_are_dealt_with_whatever_type_they_have_become(family, way):

@@ -40,6 +40,7 @@ def walk(y, keep):
     scan(step, 0.0, (y, keep))
 
 
+@pytest.mark.slow
 def test_padding_has_its_prior_and_the_rest_its_posterior():
     found = gb.model(effects, Y, KEEP, dist.Normal(0.0, 2.0)).conditional("x").distribution({})
     np.testing.assert_allclose(found.variance, [0.8, 0.8, 4.0, 4.0], rtol=1e-5)
@@ -82,6 +83,7 @@ def test_gradients_know_the_prior_of_padding():
     assert 1.6 < run.draws["x"][..., 2:].std() < 2.7  # 2.07
 
 
+@pytest.mark.slow
 def test_what_others_read_keeps_its_mask():
     """In the middle of a sequence a masked state is informed by the next: its own prior stays out. That of
     the last, which nothing reads, comes in."""

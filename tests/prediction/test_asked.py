@@ -443,6 +443,7 @@ def test_a_loop_that_hands_its_data_on_cannot_be_forecast():
         run.predict(y=np.append(y, [np.nan, np.nan]))
 
 
+@pytest.mark.slow
 def test_many_draws_are_written_to_files(run, monkeypatch, tmp_path):
     here = run.predict(new_rows())
     monkeypatch.setattr(program, "_CHUNK", 16 * 5 * 8)

@@ -60,6 +60,7 @@ def by_table(d):
     autoregression(d.y, d.x)
 
 
+@pytest.mark.slow
 def test_steps_to_come_go_on_from_what_was_observed():
     """Where the outcome was not given anew, they went on from replicates of it, under the same note."""
     y = np.array([0.9, 0.85, 0.7, 0.72, 8.0])

@@ -38,6 +38,7 @@ def test_without_a_plate_new_data_have_the_shape_of_the_data():
     assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 4 / np.sqrt(noise.size)
 
 
+@pytest.mark.slow
 def test_vectors_without_and_with_a_plate():
     y = np.array([[0.1, 0.2], [1.0, -1.0], [0.5, 2.0]], np.float32)
     run = gb.model(pairs, y).sample(draws=6, warmup=6, chains=2, seed=0)

@@ -228,7 +228,7 @@ print(run.wait().status)
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [TRACING, COMPILING])
 def test_a_process_may_end_while_programs_are_compiled(stage):
     code = ENDING.format(path=[str(Path(__file__).parent)], n=31, stage=stage)

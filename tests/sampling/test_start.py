@@ -94,6 +94,7 @@ def shares(y):
     numpyro.sample("y", dist.Beta(2 + a, 2.0), obs=y)
 
 
+@pytest.mark.slow
 def test_a_datum_at_the_edge_of_what_can_be_is_told_as_one():
     y = np.array([0.4, 1.0, 0.7], np.float32)
     with pytest.raises(ModelError, match=r"at index \[1\].* value 1.0, the edge of what can be.*Smithson"):
@@ -114,6 +115,7 @@ def test_a_factor_that_no_start_fulfils_is_told_as_one():
         gb.model(ordered).sample(draws=5, warmup=5, chains=2, schedule="NUTS z", rescue=False)
 
 
+@pytest.mark.slow
 def test_a_density_that_is_not_finite_in_a_program_that_was_compiled_for_other_data():
     x, y = np.ones(6, np.float32), np.arange(6, dtype=np.float32)
     options = {"draws": 5, "warmup": 5, "chains": 2, "schedule": "NUTS a"}
@@ -184,6 +186,7 @@ def test_auto_weighs_the_size_of_a_step(model, monkeypatch, chains, chosen):
     assert f"{size:,} numbers" in place.reason
 
 
+@pytest.mark.slow
 def test_draws_that_do_not_fit_into_memory(model, monkeypatch):
     monkeypatch.setattr(resources, "available_memory", lambda: 2**20)
     many = {**OPTIONS, "draws": 100_000}

@@ -213,6 +213,7 @@ def _between_commits(run, ready, do):
     forget()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("loss", ["folder", "checkpoint", "chunk", "draws"])
 def test_a_store_that_goes_away_under_a_run(model, tmp_path, loss, monkeypatch):
     if loss != "draws":  # what is committed to the journal alone is lost, too

@@ -135,6 +135,7 @@ def test_what_is_damaged_is_told_by_url(model, tmp_path):
         gb.load(place)
 
 
+@pytest.mark.slow
 def test_who_signed_last_writes(model, tmp_path):
     """There are no locks and no clocks: a process elsewhere that has taken the store over is met at the next
     commit, and keeps what it wrote."""

@@ -310,6 +310,7 @@ def test_data_decide_beside_draws(of):
     assert len(asked.structured.all) == 2
 
 
+@pytest.mark.slow
 def test_a_conditioned_site_decides():
     def model(y):
         z, w = sample("z", dist.Bernoulli(0.3)), sample("w", dist.Bernoulli(0.6))

@@ -169,6 +169,7 @@ def listed(x):
     sample("x", dist.Normal([0.0, 1.0][n], sample("s", dist.HalfNormal(1.0))), obs=x)
 
 
+@pytest.mark.slow
 def test_another_model_is_one_before_its_structures_are_met(tmp_path):
     """What had changed in a structure that no chain had proposed yet was accepted."""
     options = {"draws": 10, "warmup": 5, "chains": 1, "seed": 1, "store": str(tmp_path / "run")}

@@ -102,6 +102,7 @@ def rows(y):
     sample("y", dist.Normal(float(z) + (1.0 if w[0] else 0.0), 1.0), obs=y)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fn", [sums, tails, sizes, switches, tables, rows])
 def test_every_number_proposes_one_way_whose_interval_is_known(fn):
     """The intervals cover all numbers once, and `spans` say of each what `located` finds."""

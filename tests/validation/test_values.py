@@ -278,6 +278,7 @@ def many(y):
     site("y", dist.Normal(a.sum() * c, b.sum()), y)
 
 
+@pytest.mark.slow
 def test_ranges_hold_and_numpy_computes_what_jax_does():
     """Against JAX, at draws from the prior."""
     density = gb.model(many, Y).density

@@ -16,6 +16,19 @@ _UPDATES = {"": "set", "+": "add", "-": "subtract", "*": "multiply", "/": "divid
 _SPECIAL = {"expit": "jax.nn.sigmoid", "softmax": "jax.nn.softmax", "logsumexp": "jax.nn.logsumexp"}
 
 
+def told_undrawn(spot: Spot) -> GibbsiteError:
+    """The error to raise where the value of what JAX computes in a model is asked for, and no draw is in
+    it."""
+    code = spot.code.strip()
+    return made(
+        spot,
+        ModelError,
+        "computed-by-jax",
+        f"`{code}` needs a number, and what JAX computes in a model has none while it is traced, though no "
+        "draw is in it: make its arrays with NumPy (`np.array`, `np.sum`), or before the model",
+    )
+
+
 def told_latent(spot: Spot | None) -> GibbsiteError:
     """The error to raise where the value of a latent is asked for, with its place."""
     if spot is None:

@@ -21,9 +21,15 @@ from gibbsite.density.handlers.scopes import GIVEN, under
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.arguments import as_numpy
 from gibbsite.density.model.bounds import base_constraint
-from gibbsite.density.model.collect import TRACER_ERRORS, base_distribution, run_model, wants_value
+from gibbsite.density.model.collect import (
+    TRACER_ERRORS,
+    base_distribution,
+    is_drawn,
+    run_model,
+    wants_value,
+)
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, Question
-from gibbsite.explain.latent import told_latent
+from gibbsite.explain.latent import told_latent, told_undrawn
 from gibbsite.explain.spot import spot_of
 from gibbsite.ground.arguments import shown
 from gibbsite.programs.jaxpr.compat import duplicated, is_no_array, is_traced
@@ -422,7 +428,10 @@ def first_asked(
                 there = _stopped(fn, args, kwargs, given, deciding)
                 if there.decision is not None and there.names == here.names:
                     return there.decision
-            raise told_latent(spot_of(here.error)) from here.error
+            spot = spot_of(here.error)
+            if spot is not None and not is_drawn(decided(fn, given), args, dict(kwargs)):
+                raise told_undrawn(spot) from here.error
+            raise told_latent(spot) from here.error
         # one by itself has just been tried
         alone = needed[0] if len(needed) == 1 else next((n for n in reversed(needed) if settled([n])), None)
         if alone is not None:

@@ -30,7 +30,9 @@ _SHOWN = 3
 """Structures that are looked at where there may be any number: for pictures and lists."""
 
 
-_OF_STRUCTURE = ("loop-without-end", "decided-through-jax", "sampled-twice", "statements-that-change")
+_OF_STRUCTURE = (
+    "loop-without-end", "decided-through-jax", "computed-by-jax", "sampled-twice", "statements-that-change",
+)  # fmt: skip
 """Headings of errors that only some structure has: of others, that a value was asked for is told first."""
 _OF_DATA = ("nan-in-a-covariate", "no-numbers", "index-of-another-type")
 """Of data, whatever the structure is."""

@@ -88,7 +88,7 @@ def test_distributions_have_their_moments(family, parameters):
     assert (np.abs((x**2).mean(axis=0) - square) < 4 * (x**2).std(axis=0) / np.sqrt(len(x))).all()
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [dist.Wishart, dist.InverseWishart])
 def test_matrices_have_their_marginals(family):
     """A Wishart's determinant over the scale's is a product of independent chi-square variates, and so is the

@@ -132,7 +132,7 @@ def test_gaussians_of_negative_precision():
     )
 
 
-@pytest.mark.share(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("power", POWERS)
 def test_powers_of_gammas(power):
     a, b, low, high = columns(POWERS[power])

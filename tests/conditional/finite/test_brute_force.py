@@ -225,7 +225,7 @@ def test_filters_of_long_chains_keep_their_figures(parallel):
 CHAINS = [("hmm_slices", "z"), ("hmm_scan", "z"), ("hmm_factorial", "a"), ("hmm_factorial", "b")]
 
 
-@pytest.mark.share(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "site"), CHAINS)
 def test_filling_copies_gives_the_tables_of_filling_the_site(models, name, site, monkeypatch):
     """A chain's pairs from copies of the site, one value each, and from two values in turn along the site."""

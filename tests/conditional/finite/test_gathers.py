@@ -148,7 +148,7 @@ def walk(mode, fill):
     return model
 
 
-@pytest.mark.share(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fill", "clip", "promise_in_bounds"])
 def test_a_chain_whose_last_value_is_out_of_the_tables_range(mode):
     fill = {"fill_value": 0.5} if mode == "fill" else {}

@@ -206,7 +206,7 @@ def neighbours_of_a_share(y):
     numpyro.sample("y", dist.Binomial(8 - n[:-1] - n[1:], 0.4), obs=y)
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [int, float])
 def test_counts_with_a_neighbour_are_summed_out_and_drawn_as_they_are(dtype):
     """A sum over all their values; they are drawn as a chain, by tables of pairs some of which cannot be."""

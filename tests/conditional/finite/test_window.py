@@ -37,6 +37,7 @@ TRUTH = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fn", TRUTH, ids=lambda f: f.__name__)
 def test_the_conditional_stays_as_it_is(fn):
     """From exact draws, one update: the counts in 20 bins of equal probability; and it moves."""

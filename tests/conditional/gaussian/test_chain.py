@@ -168,7 +168,7 @@ def local_trend(y, tau):
     numpyro.sample("v", dist.Normal(x[1], 1.0).to_event(1), obs=-y)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     ("fn", "order", "offset", "tau"),
     [

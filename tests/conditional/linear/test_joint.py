@@ -162,7 +162,7 @@ def arrow(model, sites, state):
     return np.asarray(mean, np.float64), root @ root.T, float(half)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", CASES)
 def test_a_joint_draw_has_the_moments_of_dense_algebra(name):
     fn, sites, told = CASES[name]

@@ -264,7 +264,7 @@ def test_modes_that_are_one_under_other_names_are_told_so(priors):
     assert set(found) == ({"w", "mu", "sd"} if priors == "alike" else set())
 
 
-@pytest.mark.share(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["alike", "apart", "another partition"])
 def test_chains_with_names_of_their_own_are_told_by_who_bears_them(case):
     """Groups of a network: shares and densities of links of four chains, each under other names."""

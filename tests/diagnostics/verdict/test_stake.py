@@ -76,7 +76,7 @@ def known_margins():
     sample("y", dist.Normal(1.0 * x[0, 0], 1.0), 1.0)
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fn", "init", "told"),
     [
@@ -154,7 +154,7 @@ def rounded(y):
         sample("y", dist.Normal(jnp.where(z == 1, 5 * jnp.round(x / 5.0), x), 0.05), y)
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fn", "y"),
     [(seen_alive, np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]])), (rounded, np.array([10.0, 7.0]))],

@@ -187,7 +187,7 @@ def test_the_acceptance_aimed_at_rises_where_trajectories_go_astray():
     np.testing.assert_allclose(after(160, [9, 9, 9, 9], raises=False), 0.8)  # it was given
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     ("num_warmup", "done", "depth"),
     [(500, 0, EARLY_DEPTH), (500, EARLY - 1, EARLY_DEPTH), (500, EARLY, 10), (20, 20, 10), (0, 0, 10)],

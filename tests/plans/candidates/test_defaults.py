@@ -96,6 +96,7 @@ def test_what_meets_the_effects_joins_them_and_what_does_not_stays_exact():
     assert by == {**dict.fromkeys(["a", "tau", "slope", "sigma", "effect"], "NUTS"), "far": "Conjugate"}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("groups", "integrated"), [(5, True), (8, True), (12, False)])
 def test_few_effects_are_integrated_out(groups, integrated):
     """Trajectories that move five effects and their scale diverge now and then, those of twelve do not."""

@@ -79,7 +79,7 @@ def test_places_of_a_process_are_not_set_and_what_stands_beside_it_is(fn):
     np.testing.assert_allclose(run.effects("t", [0.0, 1.0]).slope, run.draws["b"], rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("never", [-1e9, -np.inf])
 def test_what_cannot_be_chosen_hides_no_cause(never):
     """Beside logits of -1e9, what is left of others are their last digits; and two infinite ones have no

@@ -48,7 +48,7 @@ def lagged(x, z):
         numpyro.sample("z", dist.Normal(b * before, 1.0), obs=z)
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [yes, counts])
 def test_no_number_is_no_count_of_zero(fn):
     run = gb.model(fn, TABLE, True).sample(draws=50, warmup=100, chains=2, seed=1)
@@ -355,7 +355,7 @@ def beside(x, z):
     numpyro.sample("z", dist.Normal(a + b * jnp.arange(len(x)), 0.5), obs=z)
 
 
-@pytest.mark.share(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [change, pairs, beside])
 def test_places_are_told_of_steps_of_several_axes_and_beside_other_data(fn):
     x = np.arange(12.0)

@@ -74,6 +74,7 @@ def test_a_run_replays(name: str):
         np.testing.assert_allclose(value, jitted[site], rtol=1e-4, atol=1e-5, err_msg=site)
 
 
+@pytest.mark.share(3)
 @EACH
 def test_the_tape_of_a_model_replays(name: str):
     case = MODELS[name]

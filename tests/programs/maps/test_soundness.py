@@ -79,7 +79,7 @@ def test_the_steps_reach_every_rule():
     assert {"reduce", "reduce_window_max", "conv_general_dilated"} <= flat - set(walk.RULES)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(15)
 @pytest.mark.parametrize("name", ZOO)
 def test_models(name):
     case = ZOO[name]

@@ -141,6 +141,7 @@ def test_the_prior_is_compiled_once_for_all_runs_of_a_model(model, run, monkeypa
     assert not np.array_equal(*found)  # each with its own seed
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "text", ["mu[0]/mu[1]", "mu[0]//2", "mu[0] /(1 + tau)", "(mu[0] + 1) / -tau", "mu/2"]
 )

@@ -202,7 +202,7 @@ def test_the_first_of_two_answers_counts(model, whole, monkeypatch):
     same(run, whole)
 
 
-@pytest.mark.share(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("answered", [3, 0, 60])
 def test_stop_waits_for_nobody(model, whole, monkeypatch, answered):
     """Also before the first answer (a queue of jobs), at the start of chains, and in mid-run."""

@@ -44,6 +44,7 @@ def test_rhat_needs_chains():
         Until.parse("rhat<1.01", 1)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_until_it_is_good(model):
     run = model.sample(**OPTIONS, until="ess>100")
     n = run.draws["a"].shape[1]

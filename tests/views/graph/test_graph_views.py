@@ -185,6 +185,7 @@ def _model(widget, name):
 # ------------------------------------------------------------ changing
 
 
+@pytest.mark.slow
 def test_changes_show_the_python_to_keep_and_can_be_undone(model):
     widget = show_graph(model)
     widget._receive(None, {"kind": "select", "node": "mu"}, [])

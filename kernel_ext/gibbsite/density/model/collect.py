@@ -6,6 +6,7 @@ Latents and data are inputs, so the jaxpr of that function is sized by the progr
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Any, NamedTuple
@@ -212,6 +213,36 @@ def feasible(msg: Mapping[str, Any]) -> Any:
         return fn.sample(jax.random.key(0))
 
 
+_ENTERS: ContextVar[Any] = ContextVar("enters", default=None)
+"""What enters every value that is found for a latent, where a pass looks for what is computed of draws."""
+
+
+def _found(msg: Mapping[str, Any]) -> Any:
+    value, enters = feasible(msg), _ENTERS.get()
+    return value if value is None or enters is None else jnp.where(enters, value, value)
+
+
+def is_drawn(fn: Callable, args: tuple, kwargs: dict) -> bool:
+    """Whether a draw is in the value that Python wants where a pass over the model ends; JAX's error says of
+    what it is computed."""
+
+    def run(enters: Any) -> int:
+        token = _ENTERS.set(enters)
+        try:
+            run_model(fn, args, kwargs, {})
+        finally:
+            _ENTERS.reset(token)
+        return 0
+
+    try:
+        jax.eval_shape(run, jax.ShapeDtypeStruct((), bool))
+    except TRACER_ERRORS as error:
+        return "became a tracer due to" not in str(error)
+    except Exception:  # explained, by what stands behind it
+        return True
+    return True
+
+
 @dataclass(frozen=True)
 class ModelFacts:
     """What one pass over the model found: sites and plates in program order.
@@ -246,7 +277,7 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
     model = handlers.substitute(
         handlers.seed(ScopedScans(_Checked(fn)), jax.random.key(SEED)), data=dict(values)
     )
-    model = handlers.substitute(model, substitute_fn=feasible)
+    model = handlers.substitute(model, substitute_fn=_found)
     with (
         handlers_alone,
         numpyro.validation_enabled(False),

@@ -25,7 +25,13 @@ from gibbsite.prediction.asked.arguments import (
     with_leaf,
 )
 from gibbsite.prediction.asked.places import unchanged
-from gibbsite.prediction.asked.together import MOST_ROWS, carried_on, check_set, parameters_at
+from gibbsite.prediction.asked.together import (
+    MOST_ROWS,
+    carried_on,
+    check_set,
+    parameters_at,
+    parameters_with,
+)
 
 _MOST = 12
 """Columns that are looked at, each by one evaluation of the parameters of data."""
@@ -174,8 +180,7 @@ def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> dict[str, boo
     density = origin.density
     if "pooled by python" in density.cache:
         return density.cache["pooled by python"]
-    bound = bound_arguments(origin)
-    leaves, places = leaves_of(origin, bound), places_of(origin, bound)
+    leaves = leaves_of(origin, bound_arguments(origin))
     sites = _by_rows(density)
     lengths = {density.sites[n].shape[0] for n in sites}
     taken = [
@@ -186,10 +191,8 @@ def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> dict[str, boo
     state = random_state(density) if taken else None
 
     def at(name: str, column: np.ndarray) -> list[np.ndarray]:
-        values = with_leaf(bound, places, name, column.astype(np.asarray(leaves[name]).dtype))
-        args, kwargs = call_of(origin, values)
-        other = build_density(origin.fn, args, kwargs)
-        return _parameters(other, sites, state, list(other.arguments.arrays))
+        moved = column.astype(np.asarray(leaves[name]).dtype)
+        return list(parameters_with(origin, name, moved, state, sites).values())
 
     found = {}
     for name in taken if state is not None else ():

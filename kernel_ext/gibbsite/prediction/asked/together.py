@@ -208,13 +208,27 @@ def _hangs(origin: Any, name: str) -> bool:
 
 
 def _set_to(origin: Any, name: str, column: np.ndarray, state: Any, rows: Any, to: Any) -> Parameters:
-    """The parameters of data with some rows of a column at another value: the model is traced again."""
-    bound = bound_arguments(origin)
+    """The parameters of data with some rows of a column at another value."""
     moved = column.copy()
     moved[rows] = to
-    args, kwargs = call_of(origin, with_leaf(bound, places_of(origin, bound), name, moved))
+    return parameters_with(origin, name, moved, state, _data_of(origin.density))
+
+
+def parameters_with(
+    origin: Any, name: str, column: np.ndarray, state: Mapping[str, Any], sites: Collection[str]
+) -> Parameters:
+    """The parameters of data where a column holds other values. The model is traced again where Python may
+    have taken the numbers of it, or where it has gaps."""
+    density = origin.density
+    names = density.arguments.names
+    if name in names and not np.isnan(column.astype(float)).any():
+        arrays, i = list(density.arguments.arrays), names.index(name)
+        arrays[i] = column.astype(arrays[i].dtype)
+        return parameters_at(density, sites, state, arrays)
+    bound = bound_arguments(origin)
+    args, kwargs = call_of(origin, with_leaf(bound, places_of(origin, bound), name, column))
     other = build_density(origin.fn, args, kwargs)
-    return parameters_at(other, _data_of(origin.density), _fitted(other, state))
+    return parameters_at(other, sites, _fitted(other, state))
 
 
 def _data_of(density: Density) -> list[str]:
