@@ -38,7 +38,7 @@ from gibbsite.modelling.transform import (
 )
 from gibbsite.showing import Live
 from gibbsite.structure.model import Changing
-from gibbsite.validation.covariates import check_covariates
+from gibbsite.validation.check import check_known
 
 if TYPE_CHECKING:
     from gibbsite.checking import Check
@@ -532,7 +532,7 @@ class ChangingModel(Changing, Model):
 
     def _static(self, fn: Callable) -> Model:
         found = analysed(fn, self.args, self.kwargs, name=self.name, check_values=False)
-        check_covariates(found.density)
+        check_known(found.density)
         return Model(replace(found, known=self.analysis.known))
 
 

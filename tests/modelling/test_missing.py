@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from gibbsite.errors import DataError, OptionError
 from numpyro import handlers
+from numpyro.contrib.control_flow import scan
 from scipy import stats
 
 RNG = np.random.default_rng(5)
@@ -204,6 +205,60 @@ def test_dropped_rows_take_their_labels_with_them():
     assert "3 rows known, 1 new" in run.predict(d).note
     numbered = gb.model(units, d=d.reset_index(drop=True), missing="drop")
     assert numbered.labels["index of d"] == ("0", "2", "3")
+
+
+def _observed(mean, y):
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
+def by_number(y, x):
+    _observed(numpyro.sample("b", dist.Normal(0, 1)) * jnp.arange(len(y)), y)
+
+
+def by_the_row_before(y, x):
+    _observed(numpyro.sample("b", dist.Normal(0, 1)) * jnp.concatenate([jnp.zeros(1), x[:-1]]), y)
+
+
+def by_steps(y, x):
+    with numpyro.plate("steps", len(y)):
+        e = numpyro.sample("e", dist.Normal(0, 1))
+    _observed(jnp.cumsum(e), y)
+
+
+def by_a_walk(y, x):
+    _observed(numpyro.sample("w", dist.GaussianRandomWalk(1.0, len(y))), y)
+
+
+def by_a_loop(y, x):
+    def step(level, seen):
+        level = numpyro.sample("level", dist.Normal(level, 0.3))
+        return level, numpyro.sample("y", dist.Normal(level, 1.0), obs=seen)
+
+    scan(step, 0.0, y)
+
+
+def by_itself(y, x):
+    """What is centred by all rows, has an effect for each, and is read by a group's number goes by no place."""
+    with numpyro.plate("groups", 2):
+        u = numpyro.sample("u", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(y)):
+        e = numpyro.sample("e", dist.Normal(0, 1))
+    _observed((x - x.mean()) / x.std() + u[(x > 0).astype(int)] + e, y)
+
+
+@pytest.mark.parametrize("of", [by_number, by_the_row_before, by_steps, by_a_walk, by_a_loop])
+def test_rows_are_not_dropped_from_before_others_where_places_mean_something(of):
+    """A slope of 1 a day was 4 where 14 of 20 days were missing, "converged"."""
+    with pytest.raises(DataError, match=r"before others \(2, the first is 2\).*missing='mask'"):
+        gb.model(of, np.where(np.isin(np.arange(N), GAPS), np.nan, Y), X, missing="drop")
+    behind = np.where(np.arange(N) > 8, np.nan, Y)
+    assert gb.model(of, behind, X, missing="drop").sites["y"].shape == (9,)
+
+
+def test_rows_that_stand_for_themselves_are_dropped():
+    gaps = np.where(np.isin(np.arange(N), GAPS), np.nan, Y)
+    assert gb.model(by_itself, gaps, X, missing="drop").sites["y"].shape == (N - 2,)
 
 
 def test_a_mask_is_refused_where_others_read_what_is_missing():

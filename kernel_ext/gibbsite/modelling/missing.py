@@ -34,6 +34,7 @@ from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
 from gibbsite.inputs.table import ANEW, SET
 from gibbsite.inputs.tables import Known
+from gibbsite.modelling.dropped import check_dropped
 
 # few data have gaps within vectors
 in_part = later("gibbsite.modelling.in_part")
@@ -268,6 +269,15 @@ def _complete(fn: Callable, arguments: Arguments, known: Known) -> tuple[tuple, 
             f"each of the {all_gone[0]} rows has something missing, and missing='drop' leaves none: `impute` "
             f"or `mask` keeps what is there, and an argument that is missing altogether is best left out"
         ).at(None, "missing-values")
+    for lost in rows.values():
+
+        def in_order(order: np.ndarray) -> Density:
+            whole = _as_whole(arguments, coded)
+            moved = [a[order] if a.ndim and len(a) == len(order) else a for a in map(jnp.asarray, whole)]
+            return build_density(fn, *arguments.rebuild(moved))
+
+        if lost.any():
+            check_dropped(density, lost, in_order)
     for i, array in enumerate(arrays):
         if array.ndim and len(array) in rows:
             array = array[~rows[len(array)]]

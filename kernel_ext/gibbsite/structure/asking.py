@@ -6,6 +6,7 @@ import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,6 +159,16 @@ class Decided(Messenger):
         self._asked: dict[str, int] = {}
         self._latent: set[str] = set()
         self._holding = ""
+        self._within = ExitStack()
+
+    def __enter__(self) -> Any:
+        if self._deciding != set():  # NumPyro looks at parameters, as numbers, before they reach a statement
+            self._within.enter_context(numpyro.validation_enabled(False))
+        return super().__enter__()
+
+    def __exit__(self, *problem: Any) -> None:
+        self._within.close()
+        super().__exit__(*problem)
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Give the value."""
@@ -165,8 +176,8 @@ class Decided(Messenger):
             return
         if self._deciding != set():  # what decides is Python's affair alone
             msg["value"] = traced(msg["value"])
-            msg["args"] = tuple(map(traced, msg["args"]))
             if msg["type"] == "sample":
+                msg["args"] = tuple(map(traced, msg["args"]))
                 msg["fn"] = _with_traced(msg["fn"])
                 # handlers further out may give it a value: it decides all the same
                 wanted = self._deciding is None or msg["name"] in self._deciding
@@ -447,15 +458,15 @@ def first_asked(
         raise ModelError(
             f"Python asks for the value of {site!r}{where}, and {bounds}: so its ways cannot be told apart. "
             f"Give it a support with fixed bounds, such as Categorical or Poisson"
-        ).at(here.line, "value-of-a-latent")
+        ).at(here.line, "values-that-cannot-be-listed")
     low, high = bounds
     asked = Asked(site, shape, dtype, low, high, here.line)
     if shape and not asked.listed:
         raise ModelError(
             f"Python asks for the value of {site!r}{where}, an array of shape {shape}: there are more than "
-            f"{MOST_LISTED} combinations of its elements. Draw them one by one, "
-            f'`sample(f"{site}[{{i}}]", …)`, so that each is a decision of its own'
-        ).at(here.line, "value-of-a-latent")
+            f"{MOST_LISTED} combinations of its elements. `jnp.where(condition, a, b)` keeps one model; or "
+            f'draw them one by one, `sample(f"{site}[{{i}}]", …)`, so that each is a decision of its own'
+        ).at(here.line, "values-that-cannot-be-listed")
     return asked
 
 

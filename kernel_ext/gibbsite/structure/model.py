@@ -32,9 +32,13 @@ _SHOWN = 3
 
 _OF_STRUCTURE = (
     "loop-without-end", "decided-through-jax", "computed-by-jax", "sampled-twice", "statements-that-change",
+    "values-that-cannot-be-listed",
 )  # fmt: skip
 """Headings of errors that only some structure has: of others, that a value was asked for is told first."""
-_OF_DATA = ("nan-in-a-covariate", "no-numbers", "index-of-another-type")
+_OF_DATA = (
+    "nan-in-a-covariate", "no-numbers", "index-of-another-type", "index-out-of-range", "impossible-parameter",
+    "whole-numbers",
+)  # fmt: skip
 """Of data, whatever the structure is."""
 
 
@@ -106,14 +110,22 @@ class Changing:
                 raise
             raise refused from problem
 
-        fn = self.structured.ways.model(first)
-        self._random = tuple(unrepeatable.other_each_time(before, fn, self.args, dict(self.kwargs)))
+        found = (
+            unrepeatable.other_each_time(
+                before, self.structured.ways.model(way), self.args, dict(self.kwargs)
+            )
+            for way in self.structured.all or [first]
+        )
+        self._random = next(filter(None, map(tuple, found)), ())
+        self._most = self.structured.ways.most(first)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """With what the structure changes, and what a model with one structure would be told."""
         asked, count = ", ".join(self.structured.decisions), self.structured.all
         many = f"{len(count)} structures" if count is not None else "structures are found as chains go"
+        if self._most > moving.MOST:
+            many += f", up to {self._most:,} of them, and a run that comes to more than {moving.MOST} ends"
         arrays = "; where one formula has both, `jnp.where(condition, a, b)` or `jnp.maximum` keeps one model"
         return (f"its structure changes with {asked}: {many}{arrays if '?' in asked else ''}", *self._random)
 

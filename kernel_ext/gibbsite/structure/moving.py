@@ -12,7 +12,15 @@ import numpy as np
 
 from gibbsite.density import Site
 from gibbsite.diagnostics.predictive.parts import Part
-from gibbsite.errors import ArgumentError, GibbsiteError, ModelError, OptionError, ScheduleError, nearest
+from gibbsite.errors import (
+    ArgumentError,
+    DataError,
+    GibbsiteError,
+    ModelError,
+    OptionError,
+    ScheduleError,
+    nearest,
+)
 from gibbsite.ground import arguments as sensible
 from gibbsite.inputs.reading import program_of
 from gibbsite.plans.schedule.plan import Block, Plan
@@ -150,6 +158,12 @@ class Structured:
         known = [self.straight(way, inner) for way in ways]
         _check_proper(known)
         whole = self.all is not None and set(self.all) == set(ways)
+        if whole and all(s.barred is not None for s in known):
+            why = known[0].barred
+            assert why is not None
+            raise DataError(f"the data are impossible in every structure; where {known[0].name}: {why}").at(
+                why.place, why.entry, why.part
+            )
         automaton = Automaton(self.ways, known, lambda way: self.plan([*ways, way], inner), whole)
         return self._planned(automaton, inner)
 

@@ -15,7 +15,7 @@ from numpyro import handlers
 from numpyro.distributions import Normal
 
 from gibbsite.density.model.alone import handlers_alone
-from gibbsite.density.model.collect import is_factor, log_probs, run_model
+from gibbsite.density.model.collect import log_probs, run_model
 from gibbsite.density.model.factorials import as_double
 from gibbsite.elimination import Marginal, eliminable
 from gibbsite.errors import DataError, ModelError
@@ -80,17 +80,18 @@ class Straight:
         self.places: dict[str, Place] = {}
         self.marginal: Marginal | None = None
         self.gone: tuple[str, ...] = ()
-        self._allowed = True
+        self.barred: DataError | None = None
+        """Why the data are impossible here, whatever is drawn."""
+        density = self.whole.density
+        try:  # the log density does not look at fixed supports of data
+            check_support(density)
+        except DataError as why:
+            self.barred = why
         if self.model is None:
             return
-        density = self.model.density
         for name in density.latents:
             own = traced[name]["fn"] if traced is not None and name in traced else None
             self.places[name] = place_of(density, name, own)
-        try:  # the log density does not look at fixed supports of data
-            check_support(density)
-        except DataError:
-            self._allowed = False
         self.marginal, self.gone = self._summed(growing)
         loops = [n for n in self.left if density.sites[n].in_scan]
         if loops:
@@ -119,6 +120,10 @@ class Straight:
             return run_model(self._fn, self._args, self._kwargs, {})[0]
         except AssertionError:
             return None
+
+    @property
+    def _allowed(self) -> bool:
+        return self.barred is None
 
     @property
     def name(self) -> str:
@@ -180,10 +185,8 @@ class Straight:
         """The log density of a structure in which nothing is drawn."""
         with jax.ensure_compile_time_eval():  # moves between structures may be what asks for it, traced
             traced, lines = run_model(self._fn, self._args, self._kwargs, {})
-            seen = [m for m in traced.values() if m["type"] == "sample" and not is_factor(m["fn"])]
-            inside = all(bool(np.all(m["fn"].support(m["value"]))) for m in seen)
             total = sum(float(jnp.sum(v)) for v in log_probs(traced, lines).values())
-        return total if inside else -np.inf
+        return total if self._allowed else -np.inf
 
     def logdensity(self, values: Values) -> Any:
         """The log of the joint density of the decisions, what is `left` and the data, with all constants."""

@@ -5,6 +5,7 @@ interval of whole numbers of its own, which depends on nothing but the two. So w
 depend on which ways are known already.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,14 @@ from numpyro.primitives import Messenger
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import base_distribution, feasible
 from gibbsite.errors import ModelError
-from gibbsite.structure.asking import Asked, Undecided, decided, decided_by, first_asked, shapes_of
+from gibbsite.structure.asking import (
+    Asked,
+    Undecided,
+    decided,
+    decided_by,
+    first_asked,
+    shapes_of,
+)
 
 Way = tuple[tuple[str, Any], ...]
 """The sites that were asked for with their values, in the order of asking."""
@@ -417,6 +425,13 @@ class Ways:
             except Undecided as found:
                 return bool(found.value)
         raise AssertionError(f"{node.site} is not decided where {named(before)}")
+
+    def most(self, way: Way) -> int:
+        """How many combinations there are of the values of what is asked for along a way, where these are
+        listed: there may be as many ways."""
+        nodes = [self._asked(way[:i]) for i in range(len(way))]
+        spans = [(n.high - n.low + 1) ** math.prod(n.shape) for n in nodes if n.high is not None]
+        return math.prod(spans)
 
     def all_of(self, most: int) -> list[Way] | None:
         """All ways, where there are at most so many; None where there are more."""

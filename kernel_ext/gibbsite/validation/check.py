@@ -33,11 +33,15 @@ from gibbsite.validation.words import family, told_counts, told_parameter
 
 def impossible_parameters(fn: Callable, density: Density) -> list[Impossible]:
     """The parameters of the model `fn` that do not meet their constraints, in program order."""
-    constant, open_ = undecided(density)
-    found = [p for site, name in constant if (p := _constant(density, site, name)) is not None]
-    found += [p for site in density.sites if (p := _wrong_order(density, site)) is not None]
+    found, open_ = _known_parameters(density), undecided(density)[1]
     doubtful = [p for p in open_ if fails_somewhere(density, *p)]
     return found + (impossible_on_draws(fn, density, doubtful) if doubtful else [])
+
+
+def _known_parameters(density: Density) -> list[Impossible]:
+    constant, _ = undecided(density)
+    found = [p for site, name in constant if (p := _constant(density, site, name)) is not None]
+    return found + [p for site in density.sites if (p := _wrong_order(density, site)) is not None]
 
 
 def _constant(density: Density, site: str, name: str) -> Impossible | None:
@@ -90,13 +94,7 @@ def impossible_values(
     check_indices(density)
     check_covariates(density)
     found = impossible_parameters(fn, density)
-    for one in found:
-        if _refused(one):
-            site = density.sites[one.site]
-            kind = ModelError if one.drawn else DataError
-            name = one.parameter.rpartition("/")[2]
-            told = ". ".join((told_parameter(site, one) + _WAY_OUT * one.drawn, *codes))
-            raise kind(told).at(site.line, "impossible-parameter", name)
+    _check_parameters(density, found, codes)
     counted = [n for s in density.sites.values() if (n := told_counts(density, s)) is not None]
     return (
         *(_note(density, one) for one in found),
@@ -108,6 +106,25 @@ def impossible_values(
         *figure_notes(density),
         *scaling_notes(density),
     )
+
+
+def check_known(density: Density) -> None:
+    """Of `impossible_values`, what is refused without a draw from the prior, and wherever else the same data
+    could be. Raises `DataError`."""
+    check_whole_numbers(density)
+    check_indices(density)
+    check_covariates(density)
+    _check_parameters(density, _known_parameters(density))
+
+
+def _check_parameters(density: Density, found: Sequence[Impossible], codes: Sequence[str] = ()) -> None:
+    for one in found:
+        if _refused(one):
+            site = density.sites[one.site]
+            kind = ModelError if one.drawn else DataError
+            name = one.parameter.rpartition("/")[2]
+            told = ". ".join((told_parameter(site, one) + _WAY_OUT * one.drawn, *codes))
+            raise kind(told).at(site.line, "impossible-parameter", name)
 
 
 def _refused(one: Impossible) -> bool:

@@ -180,7 +180,20 @@ def _negative(names: list[str], value: np.ndarray, itself: bool, length: int) ->
 def _counts(density: Density, gather: Any, beyond: np.ndarray, given: Mapping[str, Any] = _NOTHING) -> bool:
     """Whether the density changes with what a gather reads at some places: padding that a mask, a `where` or
     a weight of 0 takes out may hold any index; and values of latents that are `given` may be impossible."""
-    latents = {n: somewhere(density.sites[n], k) for k, n in enumerate(density.latents)} | {**given}
+    fixed = [a for a in density.outputs["log_prob"].values() if not density.maps.latents(a)]  # in no term
+    # what a discrete site switches off at its least value may count at the next
+    return any(_moved_by(density, gather, beyond, given, fixed, step) for step in (0, 1))
+
+
+def _moved_by(
+    density: Density,
+    gather: Any,
+    beyond: np.ndarray,
+    given: Mapping[str, Any],
+    fixed: Sequence[Any],
+    step: int,
+) -> bool:
+    latents = {n: somewhere(density.sites[n], k, step) for k, n in enumerate(density.latents)} | {**given}
     (out,) = gather.outvars
     read = density.evaluator(latents).full(out)
     if not isinstance(read.dtype, np.dtype):
@@ -193,16 +206,18 @@ def _counts(density: Density, gather: Any, beyond: np.ndarray, given: Mapping[st
     for value in (read, jnp.where(there, other, read)):
         ev = density.evaluator(latents)
         ev.give({out: value})
-        totals.append([np.asarray(t.contribution(ev.full(t.atom), ev.full)) for t in density.terms])
+        parts = [np.asarray(t.contribution(ev.full(t.atom), ev.full)) for t in density.terms]
+        totals.append(parts + [np.asarray(ev.full(a)) for a in fixed])
     if given and np.isneginf(sum(t.sum(dtype=float) for t in totals[0])):
         return False
     return not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*totals, strict=True))
 
 
-def somewhere(site: Site, number: int) -> Any:
-    """A value of a site with no element where functions like to be flat or singular."""
+def somewhere(site: Site, number: int, step: int = 0) -> Any:
+    """A value of a site with no element where functions like to be flat or singular; of a discrete one so
+    many steps above 0."""
     if site.discrete:
-        return jnp.zeros(site.shape, site.dtype)
+        return jnp.full(site.shape, step, site.dtype)
     to = biject_to(site.support)
     free = np.random.default_rng(number).uniform(0.1, 0.9, to.inverse_shape(site.shape))
     return to(jnp.asarray(free, site.dtype))

@@ -191,6 +191,7 @@ def _pooled_by_python(origin: Any, outcomes: Mapping[str, str]) -> dict[str, boo
     state = random_state(density) if taken else None
 
     def at(name: str, column: np.ndarray) -> list[np.ndarray]:
+        assert state is not None
         moved = column.astype(np.asarray(leaves[name]).dtype)
         return list(parameters_with(origin, name, moved, state, sites).values())
 
