@@ -239,7 +239,7 @@ def by_a_loop(y, x):
 
 
 def by_itself(y, x):
-    """What is centred by all rows, has an effect for each, and is read by a group's number goes by no place."""
+    """Centred by all rows, with an effect for each and one for its group: it goes by no place."""
     with numpyro.plate("groups", 2):
         u = numpyro.sample("u", dist.Normal(0, 1))
     with numpyro.plate("rows", len(y)):

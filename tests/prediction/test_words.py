@@ -7,7 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gibbsite.errors import DataError, GibbsiteError, OptionError
+from gibbsite.errors import DataError, ExpressionError, GibbsiteError, OptionError
 from numpyro.contrib.control_flow import scan
 
 Y = np.random.default_rng(0).normal(size=8)
@@ -148,3 +148,47 @@ def test_truth_values_and_weights_of_zero_are_told():
             numpyro.sample("y", dist.Normal(a, 1), obs=d["y"])
 
     assert gb.model(as_told, d=d).sample(draws=20, chains=1).draws["a"].shape == (1, 20)
+
+
+def _texts(t):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    b = numpyro.sample("b", dist.Normal(0, 1).expand([3]).to_event(1))
+    with numpyro.plate("rows", len(t)):
+        numpyro.sample("vote", dist.Bernoulli(logits=a * t.x), obs=t.vote)
+        numpyro.sample("way", dist.Categorical(logits=t.x[:, None] * b), obs=t.way)
+        numpyro.sample("grade", dist.OrderedLogistic(a * t.x, jnp.array([-1.0, 1.0])), obs=t.grade)
+
+
+def test_numbers_that_stand_for_texts_say_what_they_mean():
+    """A mean of .55 of "vote" named neither candidate, and an order that nobody gave was the alphabet's."""
+    rng, n = np.random.default_rng(1), 60
+    grades = ["low", "mid", "high"]
+    table = pd.DataFrame({
+        "x": rng.normal(size=n), "vote": rng.choice(["clinton", "trump"], n),
+        "way": rng.choice(["bus", "car", "train"], n),
+        "grade": pd.Categorical(rng.choice(grades, n), grades, ordered=True),
+    })  # fmt: skip
+    run = gb.model(_texts, table).sample(draws=100, chains=2, seed=0)
+    p = run.predict()
+    assert "vote: 1 is 'trump'" in p.note and "grade: 0 is 'low', 2 'high'" in p.note and "way:" not in p.note
+    assert "on vote (1 is 'trump'):" in repr(run.effects("x", [0.0, 1.0], site="vote"))
+    assert "grade (0 is 'low', 2 'high')" in run.effects("x", [0.0, 1.0], site="grade").plot().text
+    assert "vote (binary, 1 is 'trump')" in repr(run.checks("vote", leave_one_out=False))
+    for text in ("mean(way >= 'car')", "mean('car' > way)"):
+        with pytest.raises(ExpressionError, match="bus, car, train, to which nobody gave an order"):
+            p.derive(text)
+    assert p.derive("mean(way != 'car')").values.shape == (2, 100)
+    above = p.derive("high = mean(grade > 'low')")
+    np.testing.assert_allclose(above.values, (p.draws["grade"] > 0).mean(-1))
+
+
+def test_what_is_weighed_or_pooled_is_said():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 3).expand([2]).to_event(1))
+        with numpyro.plate("rows", len(y)), numpyro.handlers.scale(scale=0.5):
+            numpyro.sample("y", dist.MultivariateNormal(mu, jnp.eye(2)), obs=y)
+
+    y = np.random.default_rng(0).normal(size=(30, 2))
+    run = gb.model(model, y).sample(draws=100, chains=2, seed=0)
+    assert "data count by their weights (0.5)" in str(run.elpd())
+    assert "components of its rows together: statistics=['mean(y[:, 0])']" in repr(run.checks())

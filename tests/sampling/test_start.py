@@ -9,10 +9,10 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from arviz_stats.base import array_stats
-from gibbsite.errors import ModelError, OptionError, ResourceError, UnknownNameError
+from gibbsite.errors import ArgumentError, ModelError, OptionError, ResourceError, UnknownNameError
 from gibbsite.sampling.engine import resources
 from gibbsite.sampling.options import Options
-from gibbsite.sampling.start import made
+from gibbsite.sampling.start import known_options, made
 from helpers.models.sampling_models import rates
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
@@ -262,3 +262,11 @@ def test_type_checkers_and_help_know_the_options_of_a_run():
         assert {n: shown[n].default for n in Options.__annotations__} == {
             n: asked[n].default for n in Options.__annotations__
         }
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("tune", "warmup"), ("num_samples", "draws"), ("target_accept", "schedule")]
+)
+def test_options_of_other_packages_are_told_what_they_are_called_here(theirs, ours):
+    with pytest.raises(ArgumentError, match=f"no option '{theirs}'; here it is '{ours}'"):
+        known_options({theirs: 10})

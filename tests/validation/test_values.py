@@ -323,6 +323,22 @@ def test_columns_that_single_precision_cannot_hold_are_named_with_the_cure():
     assert any(n.startswith("'x' loses its figures in single precision") for n in lost)
     assert any(n.startswith("'y' loses its figures") for n in gb.model(line, steps, 1e9 + steps).notes)
     assert not gb.model(line, steps, steps).notes
+    assert not gb.model(
+        line, np.full(80, 0.1), np.arange(80.0)
+    ).notes  # one value, which a mean is off by a bit
+
+
+def test_scales_and_weights_that_hardly_differ_are_not_to_be_centred():
+    """Weights of .1 were told to lose their figures, and to be handed over less their mean: as zeros."""
+
+    def model(sd, w, y):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        with numpyro.plate("n", len(y)), numpyro.handlers.scale(scale=w):
+            numpyro.sample("y", dist.Normal(b, sd), obs=y)
+
+    y = np.random.default_rng(0).normal(size=80)
+    for value in (0.1, 0.3, 0.1 + 1e-9 * y):
+        assert not gb.model(model, np.broadcast_to(value, 80), np.broadcast_to(value, 80), y).notes
 
 
 def with_slope(year, y=None):

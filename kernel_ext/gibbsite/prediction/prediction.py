@@ -35,7 +35,8 @@ class Facts:
     belong together; `rows` are labels of tables' rows, where `source` is none; sites `reordered` by the model
     have rows in another order than their table's; sites with `turns` are angles; `components` are the axes
     of a site along which its rows are vectors; `resting` has a sentence for each argument that moved while
-    latents behind it did not."""
+    latents behind it did not; `unordered` are the categories of more than two texts to which nobody gave an
+    order."""
 
     model_name: str
     group: str
@@ -54,6 +55,24 @@ class Facts:
     turns: Mapping[str, float] = field(default_factory=dict)
     components: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     resting: Mapping[str, str] = field(default_factory=dict)
+    unordered: frozenset[str] = frozenset()
+
+    def meant_by(self, site: str) -> str:
+        """See `meant_by`."""
+        return meant_by(self.categories.get(site, ()), site in self.nominal)
+
+    def called(self, site: str) -> str:
+        """A site's name, with what its numbers mean where they stand for categories."""
+        meant = self.meant_by(site)
+        return f"{site} ({meant})" if meant else site
+
+
+def meant_by(texts: Sequence[str], nominal: Any = False) -> str:
+    """What numbers are that stand for categories with an order, or two: "1 is 'yes'", "0 is 'bad', 2 'good'";
+    "" for others, and for `nominal` ones, of which nothing is averaged."""
+    if nominal or len(texts) < 2:
+        return ""
+    return f"1 is {texts[1]!r}" if len(texts) == 2 else f"0 is {texts[0]!r}, {len(texts) - 1} {texts[-1]!r}"
 
 
 class Prediction(Shown):
@@ -207,6 +226,7 @@ class Prediction(Shown):
                 v.shape[2:],
                 self.facts.labels.get(n, (None,) * (v.ndim - 2)),
                 self.facts.categories.get(n, ()),
+                n not in self.facts.unordered,
             )
             for n, v in space.items()
         }

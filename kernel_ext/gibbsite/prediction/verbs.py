@@ -26,6 +26,7 @@ from gibbsite.prediction.drawn.program import MOST_BYTES, bytes_per_draw, drawn,
 from gibbsite.prediction.frame import columns_beside
 from gibbsite.prediction.note import thinned, told
 from gibbsite.prediction.prediction import Facts, Prediction
+from gibbsite.sampling.derived.expression import numbers_of
 from gibbsite.sampling.engine.resources import available_memory, readable
 from gibbsite.validation.whole_numbers import wrapped
 
@@ -238,6 +239,7 @@ def _result(
     for told_beside in plan.beside:
         warnings.warn(told_beside, stacklevel=5)
     facts = _facts(origin, asked, plan, arrays, prior, held, (pairs, seed, tuple(rows[:1]), len(rows)))
+    note = "; ".join([note, *(f"{n}: {meant}" for n in facts.outcomes if (meant := facts.meant_by(n)))])
     return Prediction(arrays, probs, note, facts, known, expected)
 
 
@@ -431,7 +433,14 @@ def _facts(
     for name, (values, texts) in columns_beside(asked.source, {*constants, *plan.density.sites}).items():
         constants[name] = values
         told |= {} if texts is None else {name: texts}
-    told |= {site: asked.labels[n] for n, site in outcomes_of(origin).items() if n in asked.labels}
+    named = outcomes_of(origin)
+    told |= {site: asked.labels[n] for n, site in named.items() if n in asked.labels}
+    unordered = frozenset(
+        name
+        for n in origin.analysis.known.alphabetical & asked.labels.keys()
+        if len(asked.labels[n]) > 2 and numbers_of(asked.labels[n]) is None
+        for name in (_plain(n), named.get(n, _plain(n)))
+    )
     reordered = tuple(n for n in outcomes if n in origin.sites and in_another_order(origin.density, n))
     labels |= {n: (None, *labels[n][1:]) for n in reordered}
     return Facts(
@@ -439,6 +448,7 @@ def _facts(
         None if held.given else pairs, None if reordered else asked.source, pairs[1],
         {n: t for n, t in asked.labels.items() if n.startswith("index of ")}, reordered,
         turns_of(named_sites), components, {_plain(n): told for n, told in plan.resting.items()},
+        unordered,
     )  # fmt: skip
 
 

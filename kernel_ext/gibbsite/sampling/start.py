@@ -204,6 +204,23 @@ def settings_for(
     )
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("tune", "num_warmup", "iter_warmup", "burn", "burnin", "n_tune"), "warmup"),
+    **dict.fromkeys(("num_samples", "iter", "iter_sampling", "samples", "n_samples"), "draws"),
+    **dict.fromkeys(("num_chains", "n_chains", "cores", "parallel_chains"), "chains"),
+    **dict.fromkeys(("random_seed", "rng_key", "random_state"), "seed"),
+    **dict.fromkeys(("thinning",), "thin"),
+    **dict.fromkeys(("init_params", "initvals", "inits"), "init"),
+    **dict.fromkeys(("step", "kernel", "nuts_sampler", "target_accept", "target_accept_prob"), "schedule"),
+}
+"""What options are called in PyMC, Stan, BUGS and NumPyro."""
+
+
+def ours(name: str, known: Sequence[str]) -> str:
+    """`; here it is 'warmup'`, of other packages' names for options, else as `nearest`."""
+    return f"; here it is {_ELSEWHERE[name]!r}" if name in _ELSEWHERE else nearest(name, known)
+
+
 def known_options(asked: dict[str, Any]) -> dict[str, Any]:
     """The options, all of which there are. Raises `ArgumentError` (a `TypeError`) that names the nearest."""
     names = [n for n, p in inspect.signature(made).parameters.items() if p.kind is p.KEYWORD_ONLY]
@@ -211,7 +228,7 @@ def known_options(asked: dict[str, Any]) -> dict[str, Any]:
     for name in asked:
         if name not in names:
             raise ArgumentError(
-                f"sampling has no option {name!r}{nearest(name, public)} (options: {', '.join(public)}, "
+                f"sampling has no option {name!r}{ours(name, public)} (options: {', '.join(public)}, "
                 f"schedule)"
             )
     return asked

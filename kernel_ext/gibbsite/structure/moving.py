@@ -27,7 +27,7 @@ from gibbsite.plans.schedule.plan import Block, Plan
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device
 from gibbsite.sampling.engines import surroundings_of
 from gibbsite.sampling.run import Settings
-from gibbsite.sampling.start import settings_for
+from gibbsite.sampling.start import ours, settings_for
 from gibbsite.structure.asking import Asked, decided_by
 from gibbsite.structure.automaton import INDEX, Automaton
 from gibbsite.structure.engine import StructureEngine
@@ -261,7 +261,7 @@ class Structured:
             if name not in OPTIONS:
                 raise ArgumentError(
                     f"sampling a model whose structure changes has no option {name!r}"
-                    f"{nearest(name, OPTIONS)} (options: {', '.join(OPTIONS)}, schedule)"
+                    f"{ours(name, OPTIONS)} (options: {', '.join(OPTIONS)}, schedule)"
                 )
         ahead = [
             self.way_of(sensible.by_name("structures", v)) for v in options.pop("structures", None) or ()

@@ -39,6 +39,8 @@ _FAR = 30.0
 _TOO_FAR = 1e5
 # of a column's spread, what rounding it may take without a note: it adds half of its square to the spread
 _LOST = 0.03
+# of what a column of one value is, what its spread may come out as in double precision
+_ROUNDING = 1e-14
 _MOVES = REARRANGES, SPREADS, CONVERTS, PASSES
 _KEEPS_AMOUNTS = ADDS | CONVERTS | GROWS | MOVES | SELECTS | SUBTRACTS
 
@@ -214,11 +216,23 @@ def _done(name: str, how: str = "") -> str:
 
 
 def figure_notes(density: Density) -> tuple[str, ...]:
-    """Which arguments lose figures on the way into single precision, a sentence each with the cure."""
+    """Which arguments lose figures on the way into single precision, a sentence each with the cure: of those
+    that are observed, or that the middle of a distribution is computed from. Of scales and weights it counts
+    how large they are, not by how little they differ."""
     notes = []
-    found = zip(density.arguments.names, density.arguments.given, density.arguments.arrays, strict=True)
-    for name, given, array in found:
+    atoms = [*density.outputs["observed"].values(), *_middles(density)]
+    behind = set(sources(density, atoms))
+    found = zip(
+        density.arguments.names,
+        density.data_vars,
+        density.arguments.given,
+        density.arguments.arrays,
+        strict=True,
+    )
+    for name, variable, given, array in found:
         if array.dtype != np.float32 or getattr(given, "dtype", None) != np.float64 or array.ndim > 2:
+            continue
+        if variable not in behind:
             continue
         wide, held = np.asarray(given), np.asarray(array).astype(np.float64)
         known = np.isfinite(wide).all(0) & (wide.shape[0] > 1) if wide.ndim else np.bool_(False)
@@ -226,7 +240,8 @@ def figure_notes(density: Density) -> tuple[str, ...]:
             continue
         with np.errstate(all="ignore"):
             spread, lost = wide.std(0), np.sqrt(np.mean((wide - held) ** 2, axis=0))
-        if (known & (spread > 0) & (lost > _LOST * spread)).any():
+            differs = spread > _ROUNDING * np.abs(wide).max(0)
+        if (known & differs & (lost > _LOST * spread)).any():
             notes.append(
                 f"{name!r} loses its figures in single precision, which has seven of them: its values differ "
                 f"by less than a millionth of what they are; hand over {_centred(name)}"
@@ -242,15 +257,18 @@ def _centred(name: str) -> str:
     )
 
 
-def multiplied(density: Density) -> Iterator[Any]:
-    """The data variables that a latent is multiplied with on the way to the middle of a distribution."""
-    atoms = [
+def _middles(density: Density) -> list[Any]:
+    return [
         a
         for parameters in density.outputs["parameters"].values()
         for n, a in parameters.items()
         if n.rpartition("/")[2] in _PREDICTS
     ]
-    for eqn in equations_behind(density, atoms):
+
+
+def multiplied(density: Density) -> Iterator[Any]:
+    """The data variables that a latent is multiplied with on the way to the middle of a distribution."""
+    for eqn in equations_behind(density, _middles(density)):
         if not is_product(eqn):
             continue
         for atom, other in (eqn.invars, eqn.invars[::-1]):

@@ -1,6 +1,7 @@
 """ArviZ's result of cross-validation, which says beside its figures what they are of."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import arviz_stats
 import numpy as np
@@ -13,7 +14,7 @@ class ELPDData(arviz_stats.ELPDData):
     though a datum drew them, `labels` the discrete ones of these; `factors` are `numpyro.factor` statements
     that read what data are drawn from, `computed` sites whose `obs=` is computed from latents; `doubtful` are
     refits that did not converge; `bounding` are data that alone keep latents where they are, whose k is
-    infinite."""
+    infinite; `data` are the values that are left out, how many each datum has, and its weight."""
 
     summed: Sequence[str] = ()
     integrated: Sequence[str] = ()
@@ -23,6 +24,7 @@ class ELPDData(arviz_stats.ELPDData):
     computed: Sequence[str] = ()
     doubtful: Sequence[str] = ()
     bounding: Sequence[str] = ()
+    data: tuple[Any, Any, Any] | None = None
 
     def __str__(self) -> str:
         with np.errstate(invalid="ignore"):  # shares of no k, where none can be estimated
@@ -49,9 +51,18 @@ class ELPDData(arviz_stats.ELPDData):
                 f"{', '.join(self.bounding[:3])}{more}: without it latents reach further than any draw does; "
                 "elpd(refit=True) leaves it out in earnest"
             )
+        elif self.pareto_k is not None and (bad := int((np.asarray(self.pareto_k) > self.good_k).sum())):
+            found.append(
+                f"{bad} Pareto k above {self.good_k:.2f}: elpd(refit=True) leaves those data out in earnest"
+            )
         if self.doubtful:
             more = f"; {len(self.doubtful) - 3} more: see .doubtful" * (len(self.doubtful) > 3)
             found.append(f"not to be relied on: {'; '.join(self.doubtful[:3])}{more}")
+        weights = np.asarray(self.data[2] if self.data else 1.0)
+        if not np.allclose(weights, 1.0):
+            low, high = weights.min(), weights.max()
+            span = f"{low:.3g}" if np.isclose(low, high) else f"{low:.3g} to {high:.3g}"
+            found.append(f"data count by their weights ({span}), as in the density (`handlers.scale`)")
         if self.factors:
             found.append(factors_text(self.factors, "counted"))
         if self.computed:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,9 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def __str__(self) -> str:
         word = {"not yet": "not converged", PRIOR: f"{PRIOR}: {OF_THE_PRIOR}"}.get(self.state, self.state)

@@ -230,6 +230,9 @@ class Schedule(OfProcess):
                 lines.append("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
         return "\n".join([*lines, *self._level_lines(), *told(self.candidates)])
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
     def _repr_html_(self) -> str:
         head = ("sites", "kernel", "why", "what blocked a better one", "cost per sweep")
 

@@ -34,7 +34,7 @@ from gibbsite.ground.arguments import a_name, shown
 from gibbsite.ground.lazy_import import DataFrame, later
 from gibbsite.prediction.averaging import Averages
 from gibbsite.prediction.frame import frame_of
-from gibbsite.prediction.prediction import Prediction
+from gibbsite.prediction.prediction import Prediction, meant_by
 from gibbsite.prediction.verbs import predict, predict_prior, with_groups
 from gibbsite.sampling.derived.derived import Derived
 from gibbsite.sampling.derived.expression import Shape, at_codes, numbers_of
@@ -254,7 +254,8 @@ class Checks(Shown):
         told = [
             f"{s.text} {s.seen:.4g}, replicates {s.draws.mean():.4g} (p {s.p:.2f})" for s in self.statistics
         ]
-        return f"<Checks of {self.site} ({self.kind}) of {self.model_name}: {'; '.join([*told, self.note])}>"
+        kind = ", ".join(filter(None, (self.kind, meant_by(self.called, self.nominal))))
+        return f"<Checks of {self.site} ({kind}) of {self.model_name}: {'; '.join([*told, self.note])}>"
 
 
 def checks(
@@ -311,6 +312,9 @@ def checks(
             "differ where the model is right. The plots of `checks()` compare what was seen (Kaplan–Meier)"
         )
     note = f"{found.draws[name].shape[0] * found.draws[name].shape[1]} replicates of {data.size} data"
+    if found.facts.components.get(name) and there.all():
+        one = ", ".join([":"] * (there.ndim - 1) + ["0"])
+        note += f"; components of its rows together: statistics=['mean({name}[{one}])'] looks at one"
     if beside := factors_beside(model.density, (name,)):
         note += f"; {factors_text(beside, 'drawn')}"
     out = Checks(

@@ -106,7 +106,8 @@ class Contrast(Shown):
             called = component_names(self.a.facts, self.site, self.a.draws[self.site].shape[2:])
             each = [f"{name} {words}" for name, words in zip(called, each, strict=True)]
         few = "; ".join(each) if len(each) <= _FEW else f"{len(each)} components, in to_frame(average=True)"
-        return f"<Contrast of {self.site}: {'on average ' * (len(each) <= _FEW)}{few}>"
+        name = self.a.facts.called(self.site)
+        return f"<Contrast of {name}: {'on average ' * (len(each) <= _FEW)}{few}>"
 
 
 _FEW = 4  # components that are told one by one
@@ -115,7 +116,7 @@ _FEW = 4  # components that are told one by one
 def _more(x: np.ndarray) -> str:
     low, high = chosen().of(x.ravel())
     return (
-        f"{x.mean():.4g} more, {chosen()} {float(low):.4g} to {float(high):.4g}; above 0 in "
+        f"{x.mean():+.4g}, {chosen()} {float(low):.4g} to {float(high):.4g}; above 0 in "
         f"{100 * float(np.mean(x > 0)):.1f} % of the draws"
     )
 

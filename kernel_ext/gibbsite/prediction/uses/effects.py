@@ -119,7 +119,7 @@ class Effects(Shown):
             )
         same = len(self.predictions) > 1 and not np.ptp(self.draws, axis=2).any()
         rest = f"; the same in every draw: {self.site} does not depend on {self.name}" if same else unit
-        return f"<Effects of {self.name} on {self.site}: {told}{rest}>"
+        return f"<Effects of {self.name} on {self.predictions[0].facts.called(self.site)}: {told}{rest}>"
 
 
 def _numbers(x: np.ndarray) -> str:

@@ -124,11 +124,12 @@ _QUOTED = re.compile(r"`([^`\n]+)`")
 @dataclass(frozen=True)
 class Shape:
     """What an expression may say of one site: its shape, per axis the labels of its elements, if any, and
-    what the `values` 0, 1, … are called, if anything."""
+    what the `values` 0, 1, … are called, if anything, and whether they have an order."""
 
     shape: tuple[int, ...]
     labels: Sequence[Sequence[str] | None]
     values: Sequence[str] = ()
+    ordered: bool = True
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,8 @@ class _Visitor:
         return getattr(self, type(node).__name__, self.refused)(node)
 
     def refused(self, node: Any) -> Any:
-        self.fail("only arithmetic, comparisons, indices and the functions listed may be used here", node)
+        known = ", ".join(FUNCTIONS)
+        self.fail(f"only arithmetic, comparisons, indices and functions may be used here ({known})", node)
 
     def fail(self, message: str, node: Any) -> Any:
         # places are counted in bytes
@@ -256,9 +258,8 @@ class _Check(_Visitor):
         self.sites, self.names, self.read = sites, names, set()
 
     def Attribute(self, node: ast.Attribute) -> None:
-        self.fail(
-            "attributes cannot be read here; functions stand before what they take, as in mean(x)", node
-        )
+        like = f"{node.attr}({ast.unparse(node.value)})" if node.attr in FUNCTIONS else "mean(x)"
+        self.fail(f"attributes cannot be read here; functions stand before what they take: {like}", node)
 
     def depth(self, node: ast.AST, at: int = 0) -> None:
         """Refuse what is nested deeper than any formula: without recursion beyond that depth."""
@@ -330,14 +331,28 @@ class _Check(_Visitor):
                 self.refused(node)
         sides = [node.left, *node.comparators]
         called = next((c for c in map(self.called, sides) if c), ())
+        loose = next(
+            (s for s in map(self.site_of, sides) if s and s in self.sites and not self.sites[s].ordered), ""
+        )
+        if loose and any(not isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
+            some = ", ".join(map(str, called[:4])) + ", …" * (len(called) > 4)
+            self.fail(
+                f"{loose} is one of {some}, to which nobody gave an order: compare it by == and !=, or give "
+                "the column one, `pd.Categorical(…, ordered=True)`",
+                node,
+            )
         node.left, *node.comparators = [self.compared(side, called) for side in sides]
         return node
 
     def called(self, node: Any) -> Sequence[str]:
         """What the values are called of the site that a side of a comparison is, or an element of."""
-        inner = node.value if isinstance(node, ast.Subscript) else node
-        name = self.names.get(inner.id, inner.id) if isinstance(inner, ast.Name) else None
+        name = self.site_of(node)
         return self.sites[name].values if name is not None and name in self.sites else ()
+
+    def site_of(self, node: Any) -> str | None:
+        """The site that a side of a comparison is, or an element of."""
+        inner = node.value if isinstance(node, ast.Subscript) else node
+        return self.names.get(inner.id, inner.id) if isinstance(inner, ast.Name) else None
 
     def compared(self, node: Any, called: Sequence[str]) -> Any:
         """A side of a comparison; what is no site is the name of a value there: `kind == "rural"`."""
@@ -356,6 +371,8 @@ class _Check(_Visitor):
         return node
 
     def Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Attribute):
+            self.Attribute(node.func)
         if not isinstance(node.func, ast.Name):
             self.refused(node)
         name = node.func.id  # type: ignore[attr-defined]

@@ -42,7 +42,7 @@ def use_rows(found: Any) -> Rows:
 @use_rows.register
 def _(found: Contrast) -> Rows:
     x, apart = found.difference, found.components
-    names = component_names(found.a.facts, found.site, x.shape[2:]) or [found.site]
+    names = component_names(found.a.facts, found.site, x.shape[2:]) or [found.a.facts.called(found.site)]
     averages = average_over_rows(x, apart).reshape(-1, len(names))
     wholes = [_average(i, name, averages[:, i]) for i, name in enumerate(names[:_FEW])]
     # rows of several components, which may have units of their own, are no one line
@@ -75,7 +75,7 @@ def _(found: Effects) -> Rows:
     x = found.draws
     first = found.values[0]
     told = first if isinstance(first, str) else f"{first:.4g}"
-    names = found.component_names or [found.site]
+    names = found.component_names or [found.predictions[0].facts.called(found.site)]
     every, out = x.reshape(*x.shape[:3], -1), []
     for i, site in enumerate(names[:_FEW]):
         one, number = every[..., i], f" {i}" * bool(i)

@@ -60,7 +60,7 @@ def _about(seconds: float) -> str:
 def done(snapshot: Any) -> str:
     """What a run has made by now: `1 200 of 2 000 draws × 4 chains`."""
     chains = f"{snapshot.chains} chain{'s' * (snapshot.chains != 1)}"
-    if snapshot.status == "compiling":
+    if snapshot.status == "compiling" and not snapshot.draws_done:
         return f"no draws yet in {chains}"
     if snapshot.status == "warmup":
         return f"{whole(snapshot.warmup_done)} of {whole(snapshot.warmup_total)} warm-up steps × {chains}"
