@@ -94,7 +94,8 @@ def made_model(target: str, files: Sequence[Path] = (), said: Sequence[str] = ()
         missing = [n for n in needed if n not in arguments]
         if missing:
             raise ArgumentError(
-                f"{target!r} wants the argument {', '.join(missing)}: give --data FILE or --set NAME=VALUE"
+                f"{target!r} wants the argument{'s' * (len(missing) > 1)} {', '.join(missing)}: "
+                "give --data FILE or --set NAME=VALUE"
             )
         return model(thing, **arguments)
     if not arguments:

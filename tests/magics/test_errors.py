@@ -151,6 +151,9 @@ CASES = [
      "name of a site and of a plate"),
     ("decided-through-jax", "y", "m ~ Normal(0, 1)\nk = 1.0 if m > 0 else jnp.exp(m)\ny ~ Normal(k, 1)", "",
      r"does not take m, by which Python decides.*jnp.asarray"),
+    ("values-that-cannot-be-listed", "y", "with plate('n', 7):\n    o ~ Bernoulli(0.5)\n"
+     "y ~ Normal(1.0 if o[0] else 0.0, 1)", "",
+     r"array of shape \(7,\): there are more than 64 combinations"),
     ("computed-by-jax", "y", "flags = jnp.array([1, 0])\nm ~ Normal(0, 1)\nif flags[0] > 0:\n    m = m + 1\n"
      "y ~ Normal(m, 1)", "flags[0] > 0", r"though no draw is in it: make its arrays with NumPy"),
     ("computed-by-jax", "y", "flags = jnp.array([1, 0])\nk ~ Bernoulli(0.5)\nm = 1.0\nif k:\n"

@@ -16,21 +16,9 @@ _UPDATES = {"": "set", "+": "add", "-": "subtract", "*": "multiply", "/": "divid
 _SPECIAL = {"expit": "jax.nn.sigmoid", "softmax": "jax.nn.softmax", "logsumexp": "jax.nn.logsumexp"}
 
 
-def told_undrawn(spot: Spot) -> GibbsiteError:
-    """The error to raise where the value of what JAX computes in a model is asked for, and no draw is in
-    it."""
-    code = spot.code.strip()
-    return made(
-        spot,
-        ModelError,
-        "computed-by-jax",
-        f"`{code}` needs a number, and what JAX computes in a model has none while it is traced, though no "
-        "draw is in it: make its arrays with NumPy (`np.array`, `np.sum`), or before the model",
-    )
-
-
-def told_latent(spot: Spot | None) -> GibbsiteError:
-    """The error to raise where the value of a latent is asked for, with its place."""
+def told_latent(spot: Spot | None, drawn: bool = True) -> GibbsiteError:
+    """The error to raise where the value of a latent is asked for, with its place; or, where nothing that is
+    `drawn` is in it, of something that JAX computes."""
     if spot is None:
         return ModelError(
             "the model needs the value of a random variable while it is traced. Python's `if`, `for`, "
@@ -46,6 +34,13 @@ def told_latent(spot: Spot | None) -> GibbsiteError:
     names = [n for n in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", asked)) if is_traced(spot.values.get(n))]
     if not names and (of_data := _eager(spot)) is not None:
         return made(spot, ModelError, "value-of-a-latent", of_data)
+    if not drawn:
+        undrawn = (
+            f"`{spot.code.strip()}` needs a number, and what JAX computes in a model has none while it is "
+            "traced, though no draw is in it: make its arrays with NumPy (`np.array`, `np.sum`), or before "
+            "the model"
+        )
+        return made(spot, ModelError, "computed-by-jax", undrawn)
     of = f"{names[0]!r}, " if names else ""
     what = (
         f"`{spot.code.strip()}` needs the value of {of}{'' if of else 'something computed from '}a random "

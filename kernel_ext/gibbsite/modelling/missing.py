@@ -34,10 +34,9 @@ from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
 from gibbsite.inputs.table import ANEW, SET
 from gibbsite.inputs.tables import Known
-from gibbsite.modelling.dropped import check_dropped
 
 # few data have gaps within vectors
-in_part = later("gibbsite.modelling.in_part")
+in_part, dropped = later("gibbsite.modelling.in_part"), later("gibbsite.modelling.dropped")
 
 WAYS = ("impute", "mask", "drop")
 
@@ -277,7 +276,7 @@ def _complete(fn: Callable, arguments: Arguments, known: Known) -> tuple[tuple, 
             return build_density(fn, *arguments.rebuild(moved))
 
         if lost.any():
-            check_dropped(density, lost, in_order)
+            dropped.check_dropped(density, lost, in_order)
     for i, array in enumerate(arrays):
         if array.ndim and len(array) in rows:
             array = array[~rows[len(array)]]

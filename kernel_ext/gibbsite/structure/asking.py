@@ -6,7 +6,7 @@ import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ from gibbsite.density.model.collect import (
     wants_value,
 )
 from gibbsite.errors import GibbsiteError, ModelError, OptionError, Question
-from gibbsite.explain.latent import told_latent, told_undrawn
+from gibbsite.explain.latent import told_latent
 from gibbsite.explain.spot import spot_of
 from gibbsite.ground.arguments import shown
 from gibbsite.programs.jaxpr.compat import duplicated, is_no_array, is_traced
@@ -139,6 +139,13 @@ def _operators() -> None:
 _operators()
 
 
+@contextmanager
+def _unlooked() -> Iterator[None]:
+    """NumPyro looks at parameters, as numbers, before they reach a statement, and here some decide."""
+    with handlers_alone, numpyro.validation_enabled(False):
+        yield
+
+
 _STRUCTURE = "the structure"
 """What holds the value of a decision, in place of an argument."""
 
@@ -162,8 +169,8 @@ class Decided(Messenger):
         self._within = ExitStack()
 
     def __enter__(self) -> Any:
-        if self._deciding != set():  # NumPyro looks at parameters, as numbers, before they reach a statement
-            self._within.enter_context(numpyro.validation_enabled(False))
+        if self._deciding != set():
+            self._within.enter_context(_unlooked())
         return super().__enter__()
 
     def __exit__(self, *problem: Any) -> None:
@@ -439,10 +446,8 @@ def first_asked(
                 there = _stopped(fn, args, kwargs, given, deciding)
                 if there.decision is not None and there.names == here.names:
                     return there.decision
-            spot = spot_of(here.error)
-            if spot is not None and not is_drawn(decided(fn, given), args, dict(kwargs)):
-                raise told_undrawn(spot) from here.error
-            raise told_latent(spot) from here.error
+            drawn = is_drawn(decided(fn, given), args, dict(kwargs))
+            raise told_latent(spot_of(here.error), drawn) from here.error
         # one by itself has just been tried
         alone = needed[0] if len(needed) == 1 else next((n for n in reversed(needed) if settled([n])), None)
         if alone is not None:

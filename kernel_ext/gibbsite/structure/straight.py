@@ -300,7 +300,11 @@ class Straight:
     @cached_property
     def _settled(self) -> tuple[tuple[Any, ...], Values]:
         with handlers_alone:
-            return self._warm(random.key(2), self._best[2], self._plan.inputs)
+            return self._warm(random.key(2), self._start(self._best[2]), self._plan.inputs)
+
+    def _start(self, values: Mapping[str, Any]) -> Values:
+        """Of values of any sites those that a warm-up begins with, as its program takes them."""
+        return {n: np.asarray(values[n], p.dtype) for n, p in self.left.items()}
 
     @property
     def learns(self) -> bool:
@@ -314,8 +318,7 @@ class Straight:
         settled, elements = self._settled[1], sum(int(np.prod(p.shape)) for p in self.places.values())
         with handlers_alone:
             for start in (values, settled):
-                left = {n: np.asarray(start[n], p.dtype) for n, p in self.left.items()}
-                found = self._warm(key, left, self._plan.inputs)[1]
+                found = self._warm(key, self._start(start), self._plan.inputs)[1]
                 level, best = (np.asarray(self._level(v), float) for v in (found, settled))
                 if not far_below(level, best, elements):
                     return found

@@ -114,6 +114,8 @@ def other_data(first: Any, second: Any) -> str | None:
     which = np.repeat(np.arange(len(of_a)), of_a)
     off = np.unique(which[~np.isclose(a, b, rtol=1e-6, atol=0)])
     if len(off):
-        return f"{len(off)} of {len(of_a)} have other values"
+        same = len(a) == len(b) and np.allclose(np.sort(np.ravel(a)), np.sort(np.ravel(b)), rtol=1e-6, atol=0)
+        order = ", the same ones in another order: sort the rows alike" if same else ""
+        return f"{len(off)} of {len(of_a)} have other values{order}"
     weighed = int((~np.isclose(weight_a, weight_b, rtol=1e-6)).sum())
     return f"{weighed} of {len(of_a)} have other weights" if weighed else None

@@ -298,9 +298,12 @@ def _checked(
     if (old is None) != (fresh is None):
         bools = np.asarray(before).dtype.kind == "b"
         plain = "times" if leaf in origin.analysis.known.units else "truth values" if bools else "numbers"
-        was, now = ("categories", "numbers") if fresh is None else (plain, "categories")
+        was, now = ("categories", "numbers") if fresh is None else (plain, "texts or categories")
         such = f" such as {', '.join(map(repr, (old or ())[:3]))}" if old else ""
-        raise DataError(f"{leaf!r} holds {was}{such} in the model's own data, and {now} in the new")
+        way = {"times": "; `pd.to_datetime(…)` reads them", "numbers": "; `.astype(float)` reads them"}
+        raise DataError(
+            f"{leaf!r} holds {was}{such} in the model's own data, and {now} in the new{way.get(was, '')}"
+        )
     if old is not None and fresh is not None:
         codes = _coded(leaf, array, old, tuple(map(printed, fresh)), labels, unknown)
         gone = np.argwhere(np.isnan(codes)) if codes.dtype.kind == "f" else np.empty((0, 1), int)
@@ -335,8 +338,12 @@ def _checked(
             return array
         return array if len(there) < array.size else array.astype(np.asarray(before).dtype)
     if was == "b" and kind != "b":
-        if len(other := np.asarray(array)[~np.isin(array, (0, 1))]):
-            raise DataError(f"{leaf!r} holds truth values in the model's own data, and {other[0]} in the new")
+        if len(rows := np.flatnonzero(~np.isin(array, (0, 1)))):
+            value = np.ravel(array)[rows[0]]
+            now = "a missing value" if np.isnan(value) else str(value)
+            raise DataError(
+                f"{leaf!r} holds truth values in the model's own data, and {now} in row {rows[0]} of the new"
+            )
         return np.asarray(array).astype(bool)
     if was == "f" and kind in "iub":
         return np.asarray(array).astype(np.asarray(before).dtype)

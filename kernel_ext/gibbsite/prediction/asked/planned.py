@@ -302,7 +302,7 @@ def _recipe(
             parts[name] = Part(axes, joint)
             continue
         if site.fn_name == "ImproperUniform" or name in weighted:
-            raise ModelError(_undrawn(name, site, name in weighted))
+            raise ModelError(_undrawn(name, site, name in weighted, prior))
         _check_factors(name, density)
         if not prior:
             news[name] = (0, int(np.prod(site.shape, dtype=int)), _text(density, name))
@@ -413,8 +413,10 @@ def _text(density: Density, name: str) -> str:
         return density.sites[name].fn_name
 
 
-def _undrawn(name: str, site: Site, weighted: bool) -> str:
+def _undrawn(name: str, site: Site, weighted: bool, prior: bool) -> str:
     why = "it is weighted or masked" if weighted else "its prior is improper"
+    if prior:
+        return f"{name!r} ~ {site.fn_name} cannot be drawn before there are data: {why}"
     return (
         f"{name!r} ~ {site.fn_name} cannot be drawn from for new rows: {why}. Rows that the run knows are "
         "asked for with the outcome left as it is"
@@ -435,7 +437,7 @@ def _check_new(
     """Refuse new elements that nothing says how to draw given the known ones."""
     name = site.name
     if weighted or site.fn_name == "ImproperUniform":
-        raise ModelError(_undrawn(name, site, weighted))
+        raise ModelError(_undrawn(name, site, weighted, False))
     _check_factors(name, density)
     events = [a for a in range(site.element_rank, len(site.shape)) if (axes[a] < 0).any()]
     if not events or (not count and site.fn_name in GAUSSIAN):

@@ -91,13 +91,12 @@ def compare(*runs: Any, **options: Any) -> Compared:
     if len(runs) < 2 or not all(hasattr(r, "elpd") for r in runs):
         raise OptionError(f"compare takes two or more runs, not {shown(runs)}")
     found = [r.elpd(**options) for r in runs]
-    for run in runs[1:]:
+    names = _named(runs) if own is None else own
+    for name, run in zip(names[1:], runs[1:], strict=True):
         if (other := other_data(runs[0], run)) is not None:
             raise DataError(
-                f"{runs[0].model_name} and {run.model_name} are of different data ({other}): elpd is "
-                "compared over the same ones"
+                f"{names[0]} and {name} are of different data ({other}): elpd is compared over the same ones"
             )
-    names = _named(runs) if own is None else own
     order = sorted(range(len(runs)), key=lambda i: -float(found[i].elpd))
     best, n = found[order[0]], int(found[0].n_data_points)
     entries = []

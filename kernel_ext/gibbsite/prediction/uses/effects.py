@@ -172,8 +172,10 @@ def _values(origin: Any, name: str) -> list[Any]:
     if not found:
         arguments = [*bound_arguments(origin), *parameters_of_function(origin.fn)]
         if name in origin.sites or name in arguments:
+            what = "is drawn by the model" if name in origin.sites else "is no array"
             raise OptionError(
-                f"effects: {name!r} is no array of observed values; say which, as in values=[0, 1]"
+                f"effects: {name!r} {what}, and has no values in the data; say which it is to be set to, as "
+                f"in values=[0, 1], or take one of {', '.join(leaves) or 'the arguments'}"
             )
         raise UnknownNameError("argument or column", name, list(dict.fromkeys([*arguments, *leaves])))
     if found[0] in origin.labels:
