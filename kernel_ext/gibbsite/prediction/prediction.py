@@ -55,7 +55,7 @@ class Facts:
     turns: Mapping[str, float] = field(default_factory=dict)
     components: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     resting: Mapping[str, str] = field(default_factory=dict)
-    unordered: frozenset[str] = frozenset()
+    unordered: Sequence[str] = ()
 
     def meant_by(self, site: str) -> str:
         """See `meant_by`."""

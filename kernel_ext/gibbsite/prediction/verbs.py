@@ -435,7 +435,7 @@ def _facts(
         told |= {} if texts is None else {name: texts}
     named = outcomes_of(origin)
     told |= {site: asked.labels[n] for n, site in named.items() if n in asked.labels}
-    unordered = frozenset(
+    unordered = dict.fromkeys(
         name
         for n in origin.analysis.known.alphabetical & asked.labels.keys()
         if len(asked.labels[n]) > 2 and numbers_of(asked.labels[n]) is None
@@ -448,7 +448,7 @@ def _facts(
         None if held.given else pairs, None if reordered else asked.source, pairs[1],
         {n: t for n, t in asked.labels.items() if n.startswith("index of ")}, reordered,
         turns_of(named_sites), components, {_plain(n): told for n, told in plan.resting.items()},
-        unordered,
+        tuple(unordered),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ became known.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import numpy as np
 from jax import lax, random
 
 from gibbsite.errors import ModelError
+from gibbsite.sampling.engine.abandonable import beside
 from gibbsite.structure.moves.splitting import Along, along_of
 from gibbsite.structure.straight import Straight, Values
 from gibbsite.structure.ways import Way, Ways, moved_with
@@ -265,7 +267,11 @@ class Loop:
         return np.array([[widths(self._ways, a.way, b.way)[0] for b in self.known] for a in self.known])
 
     def ready(self) -> None:
-        """Have everything that the loop needs which is traced."""
+        """Have everything that the loop needs which is traced: what one structure needs is compiled while
+        that of the next is traced."""
+        with ExitStack() as compiling:
+            for s in self.known:
+                compiling.enter_context(beside(s.readying()))
         for s in self.known:
             s.ready()
         _ = self._extents, self._jumps, self._widths

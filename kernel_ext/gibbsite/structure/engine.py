@@ -14,6 +14,7 @@ from gibbsite.density.model.alone import handlers_alone
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.programs.jaxpr.compiling import compiled
 from gibbsite.programs.passes.for_cpu import lowered_for_cpu
+from gibbsite.sampling.engine.abandonable import beside
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.in_flight import Flight
 from gibbsite.sampling.engine.stages import COMPILING, TRACING
@@ -79,7 +80,7 @@ class _Programs:
         self._made: dict[str, Any] = {}
         self.seconds = 0.0  # that compiling took
 
-    def _program(self, name: str, fn: Any, *arguments: Any) -> Any:
+    def _program(self, name: str, fn: Any, *arguments: Any, quickly: bool = False) -> Any:
         if name not in self._made:
             with self._busy():
                 began = time.monotonic()
@@ -88,13 +89,17 @@ class _Programs:
                 if name == "run":
                     self.loop.ready()
                     arguments = (*arguments, self.loop.inputs)
-                self._made[name] = self._compile(fn, arguments)
+                self._made[name] = self._compile(fn, arguments, quickly)
                 self.seconds += time.monotonic() - began
         return self._made[name]
 
     def made(self, *shapes: Any) -> None:
         """Compile what runs on arguments of these shapes."""
         self._program("run", partial(self.loop.run, rows=_ROWS), *shapes)
+
+    def started(self, *shapes: Any) -> None:
+        """Compile what makes states from arguments of these shapes: once for each chain, so quickly."""
+        self._program("begin", self.loop.begin, *shapes, quickly=True)
 
     def run(self, *arguments: Any) -> Any:
         """See `Loop.run`."""
@@ -107,7 +112,7 @@ class _Programs:
 
     def begin(self, *arguments: Any) -> Any:
         """See `Loop.begin`."""
-        return self._program("begin", self.loop.begin, *arguments)(*arguments)
+        return self._program("begin", self.loop.begin, *arguments, quickly=True)(*arguments)
 
 
 class StructureEngine(Engine):
@@ -152,19 +157,22 @@ class StructureEngine(Engine):
             one: Any = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), template)
             flag, proposal = jax.ShapeDtypeStruct((), bool), jax.ShapeDtypeStruct((), np.uint32)
             begun = Inside(*one, leaves=flag, proposal=proposal)
-            whole.made(begun, flag, jax.ShapeDtypeStruct((), np.int32))
+            place = jax.ShapeDtypeStruct((), np.int32)
+            with beside(lambda: whole.started(begun.rng_key, place, begun.z, dict.fromkeys(begun.z, flag))):
+                whole.made(begun, flag, place)
             loops = [whole]
         else:
             loops = [self._loop(i, i + 1) for i in range(number)]
         self._programs.update(template=template, loops=loops)
         self._between = 0.0  # seconds that moves between loops took
 
-    def _made(self, fn: Any, arguments: tuple[Any, ...]) -> Any:
+    def _made(self, fn: Any, arguments: tuple[Any, ...], quickly: bool = False) -> Any:
         on_cpu = self.devices[0].platform == "cpu"
         with handlers_alone:
             lowered = lowered_for_cpu(fn, *arguments) if on_cpu else jax.jit(fn).lower(*arguments)
         # as many numbers for every loop: the same options for all their programs
-        return compiled(lowered, on=self.kernel.known[0].inputs if on_cpu else None, expect=self._expect)
+        on = self.kernel.known[0].inputs if on_cpu else None
+        return compiled(lowered, quickly=quickly and on_cpu, on=on, expect=self._expect)
 
     def compile_rest(self) -> None:
         """Nothing."""

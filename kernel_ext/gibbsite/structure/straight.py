@@ -297,10 +297,24 @@ class Straight:
             return ()
         return self._settled[0]
 
+    def readying(self) -> Callable[[], None]:
+        """Trace what `ready` runs, and return what compiles it, for another thread."""
+        if self.model is None:
+            return lambda: None
+        at = self._settling
+        with handlers_alone:
+            self._warm.lower(*at)
+        return lambda: self._warm.compile(*at)
+
+    @property
+    def _settling(self) -> tuple[Any, ...]:
+        return random.key(2), self._start(self._best[2]), self._plan.inputs
+
     @cached_property
     def _settled(self) -> tuple[tuple[Any, ...], Values]:
+        at = self._settling
         with handlers_alone:
-            return self._warm(random.key(2), self._start(self._best[2]), self._plan.inputs)
+            return self._warm(*at)
 
     def _start(self, values: Mapping[str, Any]) -> Values:
         """Of values of any sites those that a warm-up begins with, as its program takes them."""

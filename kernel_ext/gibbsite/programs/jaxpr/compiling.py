@@ -172,17 +172,33 @@ class ByShape:
     """`fn`, a function of arrays, compiled once for arguments of each shape: what many runs start with."""
 
     def __init__(self, fn: Callable[..., Any]):
-        self._fn, self._programs = fn, dict[Any, Any]()
+        self._fn, self._programs, self._lowered = fn, dict[Any, Any](), dict[Any, Any]()
         self._making = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
         """Its results."""
-        leaves, tree = jax.tree.flatten(arguments)
-        key = (tree, *((np.shape(a), jax.numpy.result_type(a)) for a in leaves))
+        self.compile(*arguments)
+        return self._programs[_kind(arguments)](*arguments)
+
+    def lower(self, *arguments: Any) -> None:
+        """Trace and lower what is compiled for such arguments, so that another thread may compile it."""
+        key = _kind(arguments)
+        with self._making:
+            if key not in self._programs and key not in self._lowered:
+                self._lowered[key] = lowered(self._fn, *arguments)
+
+    def compile(self, *arguments: Any) -> None:
+        """Have the program for such arguments."""
+        key = _kind(arguments)
         with self._making:
             if key not in self._programs:
-                self._programs[key] = for_once(lowered(self._fn, *arguments), arguments)
-        return self._programs[key](*arguments)
+                program = self._lowered.pop(key, None) or lowered(self._fn, *arguments)
+                self._programs[key] = for_once(program, arguments)
+
+
+def _kind(arguments: Any) -> tuple[Any, ...]:
+    leaves, tree = jax.tree.flatten(arguments)
+    return (tree, *((np.shape(a), jax.numpy.result_type(a)) for a in leaves))
 
 
 def lowered(fn: Callable[..., Any], *arguments: Any) -> Any:
