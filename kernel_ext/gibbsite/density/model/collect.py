@@ -31,7 +31,7 @@ from gibbsite.explain.calls import check_numbers
 from gibbsite.explain.explained import explained, placed
 from gibbsite.explain.shapes import told_crossed, told_data_shapes, told_misfit
 from gibbsite.ground.lazy_import import later
-from gibbsite.programs.jaxpr.compat import duplicated, tracing, wants_number
+from gibbsite.programs.jaxpr.compat import duplicated, of_no_argument, tracing, wants_number
 from gibbsite.programs.jaxpr.source_line import calling_line
 
 asking = later("gibbsite.inputs.asks")
@@ -237,7 +237,7 @@ def is_drawn(fn: Callable, args: tuple, kwargs: dict) -> bool:
     try:
         jax.eval_shape(run, jax.ShapeDtypeStruct((), bool))
     except TRACER_ERRORS as error:
-        return "became a tracer due to" not in str(error)
+        return not of_no_argument(error)
     except Exception:  # explained, by what stands behind it
         return True
     return True

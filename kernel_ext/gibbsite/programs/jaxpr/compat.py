@@ -90,6 +90,12 @@ _COUNTED = re.compile(
 )
 
 
+def of_no_argument(error: BaseException) -> bool:
+    """Whether no argument of the traced function is in the value that Python wanted: what JAX's errors say of
+    a value is what it was computed from."""
+    return "became a tracer due to" in str(error)
+
+
 def wants_number(error: BaseException) -> bool:
     """Whether something traced was given where a number has to stand, and JAX tells so by no error of a kind
     of its own: a slice, a shape, NumPy's too, how often a list is repeated, digits, or the key of a dict."""
