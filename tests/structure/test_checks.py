@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gibbsite.errors import DataError, ModelError
+from gibbsite.errors import ArgumentError, DataError, ModelError
 from numpyro import deterministic, handlers, plate, sample
 from scipy import integrate, stats
 
@@ -152,3 +152,12 @@ def test_random_numbers_of_one_branch_are_told():
         sample("y", dist.Normal(random.random() if coin() else 0.0, 1.0), obs=y)
 
     assert "takes numbers from np.random or Python's random" in gb.model(model, 1.0).notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("option", "told"), [("keep", "which those of one structure have"), ("tune", "'warmup'")]
+)
+def test_options_of_other_runs_are_told(option, told):
+    model = gb.model(lambda y: sample("y", dist.Normal(1.0 if coin() else 0.0, 1.0), obs=y), 1.0)
+    with pytest.raises(ArgumentError, match=told):
+        model.sample(**{option: 10})

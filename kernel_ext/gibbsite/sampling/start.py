@@ -221,9 +221,14 @@ def ours(name: str, known: Sequence[str]) -> str:
     return f"; here it is {_ELSEWHERE[name]!r}" if name in _ELSEWHERE else nearest(name, known)
 
 
+def option_names() -> list[str]:
+    """What a run of an ordinary model can be asked for."""
+    return [n for n, p in inspect.signature(made).parameters.items() if p.kind is p.KEYWORD_ONLY]
+
+
 def known_options(asked: dict[str, Any]) -> dict[str, Any]:
     """The options, all of which there are. Raises `ArgumentError` (a `TypeError`) that names the nearest."""
-    names = [n for n, p in inspect.signature(made).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    names = option_names()
     public = [n for n in names if n not in ("analysed", "durable")]
     for name in asked:
         if name not in names:

@@ -27,7 +27,7 @@ from gibbsite.plans.schedule.plan import Block, Plan
 from gibbsite.sampling.engine.resources import Place, capacity, choose_device
 from gibbsite.sampling.engines import surroundings_of
 from gibbsite.sampling.run import Settings
-from gibbsite.sampling.start import ours, settings_for
+from gibbsite.sampling.start import option_names, ours, settings_for
 from gibbsite.structure.asking import Asked, decided_by
 from gibbsite.structure.automaton import INDEX, Automaton
 from gibbsite.structure.engine import StructureEngine
@@ -259,9 +259,12 @@ class Structured:
         are. Raises `ArgumentError` for other options."""
         for name in options:
             if name not in OPTIONS:
+                other = (
+                    ", which those of one structure have" if name in option_names() else ours(name, OPTIONS)
+                )
                 raise ArgumentError(
-                    f"sampling a model whose structure changes has no option {name!r}"
-                    f"{ours(name, OPTIONS)} (options: {', '.join(OPTIONS)}, schedule)"
+                    f"sampling a model whose structure changes has no option {name!r}{other} "
+                    f"(options: {', '.join(OPTIONS)}, schedule)"
                 )
         ahead = [
             self.way_of(sensible.by_name("structures", v)) for v in options.pop("structures", None) or ()

@@ -90,7 +90,9 @@ class Quantity:
         if values.dtype == bool:
             return f"<{self.name}: true in {100 * pooled.mean():.1f} % of the draws>"
         lost = float(np.mean(~np.isfinite(pooled)))
-        if lost and (lost == 1 or not self.expression.may_be_absent):
+        if lost == 1 and self.expression.may_be_absent:
+            return f"<{self.name}: in no draw, as no structure has all that it reads, or it is not finite>"
+        if lost and not self.expression.may_be_absent:
             return f"<{self.name}: not finite in {100 * lost:.3g} % of the draws>"
         interval, pooled = chosen(), pooled[np.isfinite(pooled)]
         low, high = interval.of(pooled)
