@@ -63,6 +63,7 @@ def integral(state, y, front, width):
     """Over all that is Gaussian, from the Hessian of NumPyro's density."""
     flat, back = ravel_pytree({n: jnp.zeros_like(v) for n, v in state.items() if n != "sd"})
 
+    @jax.jit
     def height(x):
         return log_density(seasonal, (y, front, width), {}, {"sd": state["sd"], **back(x)})[0]
 
