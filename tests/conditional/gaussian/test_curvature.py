@@ -112,7 +112,7 @@ def test_the_information_is_that_of_the_log_joint(fn, args, way):
         joint = lambda b: rest.density.log_joint_at({**others, "b": b}, rest.density.arguments.arrays)  # noqa: E731
     else:
         joint = lambda b: model.density.log_joint_at({**latents, "b": b}, data)  # noqa: E731
-    zero = jnp.zeros(shape)
+    zero, joint = jnp.zeros(shape), jax.jit(joint)
     expected = -jax.hessian(joint)(zero)
     found, gradient = c.natural(latents), jax.grad(joint)(zero)
     blocks = shape[0] if len(shape) > 1 else 1
