@@ -63,7 +63,7 @@ def test_what_is_made_of_predictions_shows_itself(name, tmp_path):
 
 def test_what_the_pictures_say():
     (whole, each), *_ = use_rows(ALL["contrast"]())
-    assert "above 0 in 100 %" in whole.title
+    assert "100 % above 0" in whole.title
     assert whole.rules[0].of == each.rules[0].of == "x"
     ((average, more),) = use_rows(effects([0.0, 1.0, 4.0]))
     table = average.tables["effects"]

@@ -64,7 +64,7 @@ def _(found: Contrast) -> Rows:
 
 def _average(i: int, name: str, x: np.ndarray) -> Plot:
     share = 100 * float(np.mean(x > 0))
-    title = f"{name}: average difference, above 0 in {share:.3g} % of draws"
+    title = f"{name}: average difference, {share:.3g} % above 0"
     called = f"contrast average {i}" if i else "contrast average"
     whole = draws_bars(called, x, title, include=(0.0,))
     return replace(whole, rules=(Rule(0.0, of="x"),), height=_HEIGHT)
