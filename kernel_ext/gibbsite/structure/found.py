@@ -86,7 +86,8 @@ class Structures:
         there = [(self.index == self._found.index(s)) / s.probability for s in pair]
         stat = scalar_stat("odds", "odds", (), there[0] - there[1])
         odds = np.log([s.probability for s in pair]) - np.array(priors, float)
-        return BayesFactor(of, against, float(odds[0] - odds[1]), float(stat.mcse))
+        error = 0.0 if of == against else float(stat.mcse)
+        return BayesFactor(of, against, float(odds[0] - odds[1]), error)
 
     def __len__(self) -> int:
         return len(self._found)
