@@ -230,6 +230,10 @@ def by_a_walk(y, x):
     _observed(numpyro.sample("w", dist.GaussianRandomWalk(1.0, len(y))), y)
 
 
+def by_an_observed_walk(y, x):
+    numpyro.sample("y", dist.GaussianRandomWalk(numpyro.sample("s", dist.HalfNormal(1)), len(y)), obs=y)
+
+
 def by_a_loop(y, x):
     def step(level, seen):
         level = numpyro.sample("level", dist.Normal(level, 0.3))
@@ -247,7 +251,9 @@ def by_itself(y, x):
     _observed((x - x.mean()) / x.std() + u[(x > 0).astype(int)] + e, y)
 
 
-@pytest.mark.parametrize("of", [by_number, by_the_row_before, by_steps, by_a_walk, by_a_loop])
+@pytest.mark.parametrize(
+    "of", [by_number, by_the_row_before, by_steps, by_a_walk, by_an_observed_walk, by_a_loop]
+)
 def test_rows_are_not_dropped_from_before_others_where_places_mean_something(of):
     """A slope of 1 a day was 4 where 14 of 20 days were missing, "converged"."""
     with pytest.raises(DataError, match=r"before others \(2, the first is 2\).*missing='mask'"):

@@ -142,7 +142,7 @@ def test_what_is_too_much_is_told_before_a_run():
             sample(f"y{i}", dist.Normal(0.0, 5.0 if o else 0.5), obs=y[i])
 
     assert (
-        "up to 128 of them, and a run that comes to more than 100 ends"
+        "perhaps 128 of them, and a run that comes to more than 100 ends"
         in gb.model(one_by_one, THREE[[0] * 7]).notes[0]
     )
 

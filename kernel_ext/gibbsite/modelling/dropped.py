@@ -38,7 +38,7 @@ def _steps(density: Density, rows: int) -> str:
     for site in density.sites.values():
         if site.in_scan and site.role == "observed" and site.shape[:1] == (rows,):
             return f"{site.name!r} is observed step by step (`scan`)"
-        if site.latent and site.fn_name in _GOES_ON and rows in site.shape:
+        if site.fn_name in _GOES_ON and rows in site.shape:
             return f"{site.name!r} ~ {site.fn_name} goes on from each row to the next"
     return ""
 

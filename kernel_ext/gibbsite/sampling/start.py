@@ -207,9 +207,9 @@ def settings_for(
 _ELSEWHERE = {
     **dict.fromkeys(("tune", "num_warmup", "iter_warmup", "burn", "burnin", "n_tune"), "warmup"),
     **dict.fromkeys(("num_samples", "iter", "iter_sampling", "samples", "n_samples"), "draws"),
-    **dict.fromkeys(("num_chains", "n_chains", "cores", "parallel_chains"), "chains"),
+    **dict.fromkeys(("num_chains", "n_chains"), "chains"),
     **dict.fromkeys(("random_seed", "rng_key", "random_state"), "seed"),
-    **dict.fromkeys(("thinning",), "thin"),
+    "thinning": "thin",
     **dict.fromkeys(("init_params", "initvals", "inits"), "init"),
     **dict.fromkeys(("step", "kernel", "nuts_sampler", "target_accept", "target_accept_prob"), "schedule"),
 }

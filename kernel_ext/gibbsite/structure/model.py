@@ -125,7 +125,7 @@ class Changing:
         asked, count = ", ".join(self.structured.decisions), self.structured.all
         many = f"{len(count)} structures" if count is not None else "structures are found as chains go"
         if self._most > moving.MOST:
-            many += f", up to {self._most:,} of them, and a run that comes to more than {moving.MOST} ends"
+            many += f", perhaps {self._most:,} of them, and a run that comes to more than {moving.MOST} ends"
         arrays = "; where one formula has both, `jnp.where(condition, a, b)` or `jnp.maximum` keeps one model"
         return (f"its structure changes with {asked}: {many}{arrays if '?' in asked else ''}", *self._random)
 

@@ -427,10 +427,10 @@ class Ways:
         raise AssertionError(f"{node.site} is not decided where {named(before)}")
 
     def most(self, way: Way) -> int:
-        """How many combinations there are of the values of what is asked for along a way, where these are
-        listed: there may be as many ways."""
+        """How many combinations there are of the values of what is asked for along a way, about as many as
+        there may be ways; 0 where one has no end."""
         nodes = [self._asked(way[:i]) for i in range(len(way))]
-        spans = [(n.high - n.low + 1) ** math.prod(n.shape) for n in nodes if n.high is not None]
+        spans = (0 if n.high is None else (n.high - n.low + 1) ** math.prod(n.shape) for n in nodes)
         return math.prod(spans)
 
     def all_of(self, most: int) -> list[Way] | None:
