@@ -242,6 +242,22 @@ def by_a_loop(y, x):
     scan(step, 0.0, y)
 
 
+def jointly(y, places):
+    apart = places[:, None] - places
+    around = dist.MultivariateNormal(
+        0.0, scale_tril=jnp.linalg.cholesky(jnp.exp(-(apart**2) / 9) + 0.1 * jnp.eye(len(y)))
+    )
+    numpyro.sample("y", around, obs=y - numpyro.sample("m", dist.Normal(0, 1)))
+
+
+def by_numbers_of_a_process(y, x):
+    jointly(y, 1.0 * jnp.arange(len(y)))
+
+
+def by_times_of_a_process(y, x):
+    jointly(y, 9.0 * x)
+
+
 def by_itself(y, x):
     """Centred by all rows, with an effect for each and one for its group: it goes by no place."""
     with numpyro.plate("groups", 2):
@@ -252,7 +268,16 @@ def by_itself(y, x):
 
 
 @pytest.mark.parametrize(
-    "of", [by_number, by_the_row_before, by_steps, by_a_walk, by_an_observed_walk, by_a_loop]
+    "of",
+    [
+        by_number,
+        by_the_row_before,
+        by_steps,
+        by_a_walk,
+        by_an_observed_walk,
+        by_a_loop,
+        by_numbers_of_a_process,
+    ],
 )
 def test_rows_are_not_dropped_from_before_others_where_places_mean_something(of):
     """A slope of 1 a day was 4 where 14 of 20 days were missing, "converged"."""
@@ -262,9 +287,10 @@ def test_rows_are_not_dropped_from_before_others_where_places_mean_something(of)
     assert gb.model(of, behind, X, missing="drop").sites["y"].shape == (9,)
 
 
-def test_rows_that_stand_for_themselves_are_dropped():
+@pytest.mark.parametrize("of", [by_itself, by_times_of_a_process])
+def test_rows_that_stand_for_themselves_are_dropped(of):
     gaps = np.where(np.isin(np.arange(N), GAPS), np.nan, Y)
-    assert gb.model(by_itself, gaps, X, missing="drop").sites["y"].shape == (N - 2,)
+    assert gb.model(of, gaps, X, missing="drop").sites["y"].shape == (N - 2,)
 
 
 def test_a_mask_is_refused_where_others_read_what_is_missing():

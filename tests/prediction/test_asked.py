@@ -137,6 +137,10 @@ def test_what_new_data_cannot_be(run):
         run.predict(do={"treat": 1})
     with pytest.raises(UnknownNameError, match="category"):
         run.predict(do={"county": "Dot"})
+    with pytest.raises(UnknownNameError, match=r"no category of.*county.* named '9'"):
+        run.predict(do={"county": 9})
+    known = run.model.labels["d['county']"]
+    assert f"county set to 1 ({known[1]!r})" in run.predict(do={"county": 1}, draws=20).note
     with pytest.raises(ModelError, match="posterior of everything is another"):
         run.predict(given={"mu": 1.0})
     with pytest.raises(OptionError, match="draws"):

@@ -53,7 +53,7 @@ def _by_place(density: Density, lost: np.ndarray, in_order: Callable[[np.ndarray
     sites = [
         s.name
         for s in density.sites.values()
-        if s.role == "observed" and not s.in_scan and s.element_rank and s.shape[0] == len(lost)
+        if s.role == "observed" and not s.in_scan and s.shape[:1] == lost.shape
     ]
     here = _parameters(density, sites, state)
     there = _parameters(moved, sites, {n: _in_order(v, order) for n, v in state.items()})
@@ -61,9 +61,15 @@ def _by_place(density: Density, lost: np.ndarray, in_order: Callable[[np.ndarray
         now = there.get(key)
         if now is None or now.shape != before.shape or before.shape[:1] != lost.shape:
             continue
+        together = not density.sites[key[0]].element_rank  # one draw of all rows, with what binds each two
+        if key[1] == "scale_tril" and together:
+            before, now = before @ before.T, now @ now.T  # a factor's rows go by those before, in any model
         before, now = before[order][:count].astype(float), now[:count].astype(float)
+        if before.shape[1:] == lost.shape and together:
+            before, now = before[:, order][:, :count], now[:, :count]
         known = np.isfinite(before) & np.isfinite(now)
-        if not np.allclose(before[known], now[known], rtol=1e-4, atol=1e-6):
+        near = 1e-4 * np.abs(before[known]).max(initial=0.0) if before.ndim > 1 else 1e-6
+        if not np.allclose(before[known], now[known], rtol=1e-4, atol=near):
             return (
                 f"what the model makes of a row of {key[0]!r} goes by its place or by the rows before it "
                 "(`jnp.arange`, a lag, a running total)"

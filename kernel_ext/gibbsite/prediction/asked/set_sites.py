@@ -51,9 +51,10 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
             value = in_order_of(value, asked.labels, asked.source)
             one = value.item() if isinstance(value, np.generic) else value
             told = f"{np.size(value)} values" if np.ndim(value) and np.size(value) > 1 else shown(one)
-            words.append(f"{name} {'set to' if verb == 'do' else 'given as'} {told}")
             sites = origin.density.groups.get(name, (name,) if name in origin.sites else ())
             leaves = _leaves(origin, asked, name)
+            told += _meant(asked, leaves, one)
+            words.append(f"{name} {'set to' if verb == 'do' else 'given as'} {told}")
             if sites and leaves and not _observes(origin, sites, leaves):
                 raise ModelError(
                     f"{verb}: {name!r} is a site and an argument that the site does not observe; give the "
@@ -174,11 +175,17 @@ def _in_own_numbers(origin: Any, asked: Asked, leaf: str, value: Any) -> Any:
 
 
 def _codes(what: str, value: Any, labels: Sequence[str]) -> Any:
-    """Of a text, or of several, among which a gap is no number; codes as they are."""
+    """Of a text, or of several, among which a gap is no number; codes as they are.
+
+    Raises `UnknownNameError` for no label and no label's number.
+    """
     array = np.asarray(value) if not isinstance(value, str) else None
     if array is not None and array.dtype.kind in "iu" and of_numbers(labels):
         value = [str(v) for v in array.tolist()] if array.ndim else str(array.item())
     elif array is not None and array.dtype.kind in "biuf":
+        for code in np.unique(array[np.isfinite(array)]):
+            if not 0 <= code < len(labels):
+                raise UnknownNameError(what, str(code), labels)
         return value
     texts = [value] if isinstance(value, str) else list(np.ravel(np.asarray(value, dtype=object)))
     for text in texts:
@@ -187,6 +194,14 @@ def _codes(what: str, value: Any, labels: Sequence[str]) -> Any:
     codes = np.array([np.nan if _is_gap(t) else labels.index(t) for t in texts])
     codes = codes if np.isnan(codes).any() else codes.astype(np.int32)
     return codes[0] if isinstance(value, str) else codes.reshape(np.shape(value))
+
+
+def _meant(asked: Asked, leaves: Sequence[str], code: Any) -> str:
+    """The label of a category that is set by its number, as a remark."""
+    labels = asked.labels.get(leaves[0], ()) if len(leaves) == 1 else ()
+    if not labels or isinstance(code, str) or of_numbers(labels) or np.ndim(code):
+        return ""
+    return f" ({labels[int(code)]!r})" if code in range(len(labels)) else ""
 
 
 def _is_gap(value: Any) -> bool:
