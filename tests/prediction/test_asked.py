@@ -655,17 +655,24 @@ def test_an_array_alone_needs_no_name():
     assert run.predict(np.full(3, np.nan)).draws["y"].shape == (1, 20, 3)
 
 
-def test_columns_that_are_observed_side_by_side_may_be_missing():
+@pytest.mark.parametrize("read", [False, True])
+def test_columns_that_are_observed_side_by_side_may_be_missing(read):
     def model(df):
         b = numpyro.sample("b", dist.Normal(0, 1).expand([2]))
         observed = jnp.stack([df["p"], df["q"]], -1)
-        numpyro.sample("y", dist.Normal(b * df["x"][:, None], 1.0), obs=observed)
+        x = df["x"] + df["q"] if read else df["x"]
+        numpyro.sample("y", dist.Normal(b * x[:, None], 1.0), obs=observed)
 
     frame = pd.DataFrame({"x": np.arange(4.0), "p": np.ones(4), "q": np.zeros(4)})
     run = gb.model(model, frame).sample(draws=20, warmup=20, chains=1, seed=0)
-    with pytest.raises(DataError, match=r"missing values \(NaN\) in df\['p'\] and df\['q'\]"):
-        run.predict(frame[["x"]])
-    assert run.predict(frame[["x"]].assign(p=np.nan, q=np.nan)).draws["y"].shape == (1, 20, 4, 2)
+    if read:
+        with pytest.raises(DataError, match=r"lacks df\['q'\], which the model reads; it has 'x'"):
+            run.predict(frame[["x"]])
+        return
+    gaps = run.predict(frame[["x"]].assign(p=np.nan, q=np.nan)).draws["y"]
+    assert gaps.shape == (1, 20, 4, 2)
+    for lacking in (frame[["x"]], frame[["x", "p"]]):
+        np.testing.assert_array_equal(run.predict(lacking).draws["y"], gaps)
 
 
 @pytest.mark.slow

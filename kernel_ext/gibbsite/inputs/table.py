@@ -89,6 +89,10 @@ class Table:
             {n: self._refused[n] for n in other.columns if n in self._refused},
         )
 
+    def with_columns(self, more: Mapping[Any, Any]) -> "Table":
+        """Its columns and `more` of them."""
+        return Table({**self._columns, **more}, self._refused)
+
     def to_numpy(self) -> Any:
         """All columns side by side, `[row, column]`."""
         return jnp.stack([self[n] for n in self.columns], axis=1)

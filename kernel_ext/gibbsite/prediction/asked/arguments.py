@@ -119,3 +119,13 @@ def observed_of(origin: Any, leaves: Collection[str]) -> dict[str, list[str]]:
         behind = sources(density, [density.outputs["observed"][site]])
         found[site] = [n for v, n in density.data_names.items() if v in behind and n in leaves]
     return {site: those for site, those in found.items() if those}
+
+
+def only_observed(origin: Any, leaves: Collection[str]) -> set[str]:
+    """Those of `leaves` that values of observed sites are made of, and no distribution's parameter, and no
+    deterministic."""
+    density = origin.density
+    atoms = [a for site in density.outputs["parameters"].values() for a in site.values()]
+    behind = sources(density, [*atoms, *density.outputs["deterministic"].values()])
+    read = {n for v, n in density.data_names.items() if v in behind}
+    return {leaf for those in observed_of(origin, leaves).values() for leaf in those} - read

@@ -15,7 +15,7 @@ from gibbsite.errors import DataError, OptionError, UnknownNameError
 from gibbsite.ground.arguments import InOrder, shown
 from gibbsite.inputs.table import Table
 from gibbsite.inputs.tables import Known, Labels, as_arrays
-from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, observed_of, outcomes_of
+from gibbsite.prediction.asked.arguments import Asked, bound_arguments, leaves_of, only_observed, outcomes_of
 from gibbsite.prediction.asked.groups import Groups, argument_of, groups_of, with_rows
 
 _SINCE = re.compile(r"days since (\S+)")
@@ -90,7 +90,7 @@ class _Reading:
             )
         made = _arrays(self._origin, was, value, name, known)
         if isinstance(made, Table) and isinstance(was, Table):
-            made = made.like(was)
+            made = self._with_outcomes(name, made).like(was)
         leaves = _leaves(made, name)
         self._check_kind(name, value, made, leaves, own)
         mine = self.groups.get(name)
@@ -119,6 +119,18 @@ class _Reading:
         if isinstance(was, Table) and not isinstance(self.values[name], Table):
             raise DataError(f"{name!r} is a table in the model; give a table, not {shown(value)}")
 
+    def _with_outcomes(self, name: str, made: Table) -> Table:
+        """The new table, with gaps for the columns that it lacks and of which the model only makes what it
+        observes, as a stack of several."""
+        lacking = self._own(name) - _leaves(made, name).keys() - outcomes_of(self._origin).keys()
+        gaps = {
+            c: np.full((len(made), *np.shape(self._before[leaf])[1:]), np.nan)
+            for leaf in only_observed(self._origin, lacking)
+            for c in self._bound[name].columns
+            if leaf in _leaves(Table({c: np.zeros(1)}), name)
+        }
+        return made.with_columns(gaps) if len(made) else made
+
     def _check_kind(self, name: str, value: Any, made: Any, leaves: Mapping[str, Any], own: set[str]) -> None:
         was, density = self._bound.get(name), self._origin.density
         if isinstance(was, Table) and isinstance(made, Table) and not leaves.keys() & own:
@@ -131,13 +143,9 @@ class _Reading:
             raise DataError(f"the new table {name!r} has no rows" if made.columns else f"{name!r} is empty")
         needed = (own - leaves.keys()) & density.read_names - outcomes_of(self._origin).keys()
         if needed and isinstance(made, Table):
-            observed = [
-                f"; what {site} observes may be missing values (NaN) in {' and '.join(those)}"
-                for site, those in observed_of(self._origin, needed).items()
-            ]
             raise DataError(
                 f"the new table lacks {', '.join(sorted(needed))}, which the model reads; it has "
-                f"{', '.join(map(repr, made.columns))}{''.join(observed)}"
+                f"{', '.join(map(repr, made.columns))}"
             ).at(None, "unknown-column")
         if name in own and name not in leaves:  # an array in the model, and no array now
             raise DataError(
