@@ -33,7 +33,9 @@ class Deriving(Execution):
         Sites by name, in backquotes where that is no identifier; indices, labels (`theta["Choate"]`), those
         of values (`kind == "rural"`), and slices; arithmetic, comparisons, `and`, `or`, `not`,
         `a if c else b`; exp log log1p log10 sqrt abs sign round floor sin cos tanh expit logit; over the
-        elements of an array sum prod mean median sd any all min max; `where(c, a, b)`.
+        elements of an array, or along an `axis`, sum prod mean median sd std var any all min max argmin
+        argmax, and in their order sort cumsum softmax; `where(c, a, b)`; `a @ b`, `a.T`. As NumPy writes
+        them, too: `theta.mean(0)`, `np.exp(b)`.
         `"lift = p[1] - p[0]"` gives it a name, as does `name`.
 
         It is kept with the run: in `derived`, `summary`, `to_datatree`, `save` and the dashboard, and grows

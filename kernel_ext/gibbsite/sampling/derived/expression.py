@@ -5,116 +5,22 @@ running any Python: only what stands in the tables here can be said.
 import ast
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
 
 from gibbsite.errors import ExpressionError
-
-# Values are arrays `[*shape, chain, draw]` or plain numbers; reductions are over `shape`, never over draws.
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function of `takes` values: at least and at most so many."""
-
-    of: Callable[..., Any]
-    takes: tuple[int, int] = (1, 1)
-
-
-def _as_float(x: Any) -> Any:
-    return np.asarray(x, np.float64)
-
-
-def _each(fn: Callable[..., Any]) -> Function:
-    return Function(lambda x: fn(_as_float(x)))
-
-
-def _over(fn: Callable[..., Any]) -> Function:
-    """Over all elements of a site, in every draw."""
-
-    def reduce(x: Any) -> Any:
-        x = np.asarray(x)
-        return fn(_as_float(x), axis=tuple(range(max(0, x.ndim - 2))))
-
-    return Function(reduce)
-
-
-def _over_or_between(over: Callable[..., Any], between: Callable[..., Any]) -> Function:
-    """Over all elements of one value, or between several values, element by element."""
-    whole = _over(over).of
-
-    def either(*values: Any) -> Any:
-        if len(values) == 1:
-            return whole(values[0])
-        found = _as_float(values[0])
-        for value in values[1:]:
-            found = between(found, _as_float(value))
-        return found
-
-    return Function(either, (1, 20))
-
-
-def _arithmetic(fn: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *values: fn(*map(_as_float, values))
-
-
-FUNCTIONS: dict[str, Function] = {
-    "exp": _each(np.exp),
-    "log": _each(np.log),
-    "log1p": _each(np.log1p),
-    "log10": _each(np.log10),
-    "sqrt": _each(np.sqrt),
-    "abs": _each(np.abs),
-    "sign": _each(np.sign),
-    "round": _each(np.round),
-    "floor": _each(np.floor),
-    "sin": _each(np.sin),
-    "cos": _each(np.cos),
-    "tanh": _each(np.tanh),
-    "expit": _each(special.expit),
-    "logit": _each(special.logit),
-    "sum": _over(np.sum),
-    "prod": _over(np.prod),
-    "mean": _over(np.mean),
-    "median": _over(np.median),
-    "sd": _over(lambda x, axis: np.std(x, axis=axis, ddof=1)),
-    "any": Function(lambda x: np.any(x, axis=tuple(range(max(0, np.ndim(x) - 2))))),
-    "all": Function(lambda x: np.all(x, axis=tuple(range(max(0, np.ndim(x) - 2))))),
-    "min": _over_or_between(np.min, np.minimum),
-    "max": _over_or_between(np.max, np.maximum),
-    "where": Function(np.where, (3, 3)),
-}
-CONSTANTS = {"pi": np.pi, "e": np.e, "inf": np.inf}
-UNARY: dict[type, Callable[..., Any]] = {
-    ast.USub: _arithmetic(np.negative),
-    ast.UAdd: _arithmetic(np.positive),
-    ast.Not: np.logical_not,
-    ast.Invert: np.logical_not,
-}
-BINARY: dict[type, Callable[..., Any]] = {
-    ast.Add: _arithmetic(np.add),
-    ast.Sub: _arithmetic(np.subtract),
-    ast.Mult: _arithmetic(np.multiply),
-    ast.Div: _arithmetic(np.divide),
-    ast.FloorDiv: _arithmetic(np.floor_divide),
-    ast.Mod: _arithmetic(np.mod),
-    ast.Pow: _arithmetic(np.power),
-    ast.BitAnd: np.logical_and,
-    ast.BitOr: np.logical_or,
-}
-COMPARE: dict[type, Callable[..., Any]] = {
-    ast.Lt: np.less,
-    ast.LtE: np.less_equal,
-    ast.Gt: np.greater,
-    ast.GtE: np.greater_equal,
-    ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
-}
-
+from gibbsite.sampling.derived.functions import (
+    BINARY,
+    COMPARE,
+    CONSTANTS,
+    FUNCTIONS,
+    UNARY,
+    as_calls,
+    as_matrices,
+)
 
 MOST_TEXT, MOST_DEPTH, MOST_ELEMENTS = 1000, 100, 100_000
 _BARE_LABEL = re.compile(r"(\w+)\[([^\W\d]\w* [\w .]*)\]")
@@ -189,13 +95,12 @@ def parse(text: str, sites: Mapping[str, Shape]) -> Expression:
         raise ExpressionError(what, text) from None
     checked = _Check(text, plain, sites, names)
     checked.depth(tree)
+    tree = as_calls(tree, {names.get(n, n) for n in sites})
     tree = checked.numbered(tree)
     if not checked.read:
         what = "the expression reads no site, so it says nothing of the draws"
         raise ExpressionError(what, text, 0, len(text))
-    one = {n: np.zeros((*sites[n].shape, 1, 1), np.float32) for n in checked.read}
-    with np.errstate(all="ignore"):
-        shape = np.shape(_Evaluate(text, plain, one).visit(tree))[:-2]
+    shape = checked.shape_of(tree)
     size = int(np.prod(shape, dtype=np.int64))
     if not 0 < size <= MOST_ELEMENTS:
         many = "no elements" if size == 0 else f"more than {MOST_ELEMENTS} elements"
@@ -258,8 +163,7 @@ class _Check(_Visitor):
         self.sites, self.names, self.read = sites, names, set()
 
     def Attribute(self, node: ast.Attribute) -> None:
-        like = f"{node.attr}({ast.unparse(node.value)})" if node.attr in FUNCTIONS else "mean(x)"
-        self.fail(f"attributes cannot be read here; functions stand before what they take: {like}", node)
+        self.fail(f"attributes cannot be read here ({', '.join(FUNCTIONS)} may be called)", node)
 
     def depth(self, node: ast.AST, at: int = 0) -> None:
         """Refuse what is nested deeper than any formula: without recursion beyond that depth."""
@@ -298,7 +202,7 @@ class _Check(_Visitor):
         return node
 
     def BinOp(self, node: ast.BinOp) -> ast.AST:
-        if type(node.op) not in BINARY:
+        if type(node.op) not in BINARY and not isinstance(node.op, ast.MatMult):
             self.refused(node)
         node.left, node.right = self.number_of(node.left), self.number_of(node.right)
         return node
@@ -345,9 +249,31 @@ class _Check(_Visitor):
         return node
 
     def called(self, node: Any) -> Sequence[str]:
-        """What the values are called of the site that a side of a comparison is, or an element of."""
+        """What the values are called of the site that a side of a comparison is, or an element of; the
+        elements of that whose largest or smallest it says."""
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("argmax", "argmin") and node.args:
+            return self.elements_called(node)
         name = self.site_of(node)
         return self.sites[name].values if name is not None and name in self.sites else ()
+
+    def elements_called(self, node: ast.Call) -> Sequence[str]:
+        """What the elements are called among which a place is asked for. Refused where a place may be taken
+        for an element's own number."""
+        of, function = node.args[0], node.func.id  # type: ignore[attr-defined]
+        at = next((self.number(k.value) for k in node.keywords if k.arg == "axis"), None)
+        name = self.site_of(of) if isinstance(of, ast.Name) else None
+        if name in self.sites:
+            labels = self.sites[name].labels  # type: ignore[index]
+            axis = 0 if at is None and len(labels) == 1 else at
+            if axis is not None and -len(labels) <= axis < len(labels):
+                return labels[axis] or ()
+        within = {self.site_of(part) for part in ast.walk(of) if isinstance(part, ast.Name)}
+        for one in sorted(n for n in within if n in self.sites):  # type: ignore[type-var]
+            for called in self.sites[one].labels:  # type: ignore[index]
+                if called is not None and numbers_of(called) is not None:
+                    asked = f"{function}({one})"
+                    self.fail(f"which of {', '.join(called[:3])}, …? Ask it of a site: {asked}", node)
+        return ()
 
     def site_of(self, node: Any) -> str | None:
         """The site that a side of a comparison is, or an element of."""
@@ -378,8 +304,14 @@ class _Check(_Visitor):
         name = node.func.id  # type: ignore[attr-defined]
         if name not in FUNCTIONS:
             self.unknown(name, "function", list(FUNCTIONS), node.func)
-        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
-            self.fail(f"{name} takes values alone, as in {name}(theta)", node)
+        axis = [k.value for k in node.keywords if k.arg == "axis" and FUNCTIONS[name].along]
+        if len(axis) != len(node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
+            also = " and an axis" if FUNCTIONS[name].along else ""
+            self.fail(
+                f"{name} takes values{also or ' alone'}, as in {name}(theta{', axis=0' * bool(also)})", node
+            )
+        for k, at in zip(node.keywords, axis, strict=True):
+            k.value = ast.copy_location(ast.Constant(self.number(at)), at)
         least, most = FUNCTIONS[name].takes
         if not least <= len(node.args) <= most:
             many = f"{least}" if least == most else f"{least} or more"
@@ -388,20 +320,28 @@ class _Check(_Visitor):
         return node
 
     def Subscript(self, node: ast.Subscript) -> ast.AST:
-        if not isinstance(node.value, ast.Name):
-            self.fail("only a site can be indexed, as in mu[1]", node)
+        name = ast.unparse(node.value)
         node.value = self.visit(node.value)  # type: ignore[assignment]
-        site = self.sites.get(node.value.id)  # type: ignore[attr-defined]
+        site = self.sites.get(node.value.id) if isinstance(node.value, ast.Name) else None
         if site is None:
-            self.fail("only a site can be indexed, as in mu[1]", node)
+            shape = self.shape_of(node.value)
+            site = Shape(shape, [None] * len(shape))
+        else:
+            name = node.value.id  # type: ignore[attr-defined]
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        name, shape = node.value.id, site.shape  # type: ignore[attr-defined, union-attr]
+        shape = site.shape
         if len(parts) > len(shape):
             what = f"has shape {shape}: {len(parts)} indices are too many" if shape else "has no elements"
             self.fail(f"{name} {what}", node)
         index = [self.index(part, a, site, name) for a, part in enumerate(parts)]
         node.slice = ast.Constant(tuple(index))  # type: ignore[arg-type]
         return node
+
+    def shape_of(self, node: ast.AST) -> tuple[int, ...]:
+        """Of the value in one draw of a part that is checked."""
+        one = {n: np.zeros((*self.sites[n].shape, 1, 1), np.float32) for n in self.read}
+        with np.errstate(all="ignore"):
+            return np.shape(_Evaluate(self.text, self.plain, one).visit(node))[:-2]
 
     def index(self, node: ast.AST, axis: int, site: Any, name: str) -> int | slice:
         """A number, a label (`"Choate"`, or `Choate`), or a slice of numbers."""
@@ -487,7 +427,7 @@ class _Evaluate(_Visitor):
         return at_codes(self.visit(node.codes), node.own)
 
     def Subscript(self, node: Any) -> Any:
-        value, index = self.values[node.value.id], node.slice.value
+        value, index = self.visit(node.value), node.slice.value
         if all(-n <= i < n for i, n in zip(index, value.shape, strict=False) if isinstance(i, int)):
             return value[index]
         # checked against the largest structure of a run: an element that this one lacks
@@ -503,6 +443,12 @@ class _Evaluate(_Visitor):
 
     def BinOp(self, node: ast.BinOp) -> Any:
         left, right = self.visit(node.left), self.visit(node.right)
+        if isinstance(node.op, ast.MatMult):
+            try:
+                return self.within(as_matrices(left, right), node)
+            except ValueError:
+                shapes = " and ".join(str(np.shape(v)[:-2]) for v in (left, right))
+                self.fail(f"shapes {shapes} have no matrix product", node)
         return self.within(self.joined(BINARY[type(node.op)], node, left, right), node)
 
     def BoolOp(self, node: ast.BoolOp) -> Any:
@@ -526,7 +472,13 @@ class _Evaluate(_Visitor):
 
     def Call(self, node: ast.Call) -> Any:
         function = FUNCTIONS[node.func.id]  # type: ignore[attr-defined]
-        return self.within(self.joined(function.of, node, *map(self.visit, node.args)), node)
+        values = [self.visit(a) for a in node.args]
+        if not node.keywords:
+            return self.within(self.joined(function.of, node, *values), node)
+        axis, axes = node.keywords[0].value.value, max(0, np.ndim(values[0]) - 2)  # type: ignore[attr-defined]
+        if len(values) != 1 or not -axes <= axis < axes:
+            self.fail(f"there is no axis {axis} of shape {np.shape(values[0])[:-2]}", node)
+        return self.within(function.of(values[0], axis=axis % axes), node)
 
     def joined(self, fn: Any, node: ast.AST, *values: Any) -> Any:
         shapes = [np.shape(v)[:-2] for v in values]
