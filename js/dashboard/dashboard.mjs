@@ -5,7 +5,7 @@ import { writeCell } from "../host/cells.mjs";
 import { drawBlocks } from "./blocks.mjs";
 import { CURES_STYLE, drawCures } from "./cures.mjs";
 import { showDrawnGroups, showGroups } from "./groups.mjs";
-import { drawHead, drawViews, miniHead } from "./head.mjs";
+import { drawHead, drawViews, miniHead, statusOf } from "./head.mjs";
 import { place } from "./morph.mjs";
 import { download, entitle, notify, wantsNotice, wishNotice } from "./page.mjs";
 import { drawExpression, drawPosterior } from "./posterior.mjs";
@@ -135,8 +135,7 @@ export default hostWidget({
     let pointed = false;
     let rows = /** @type {Row[]} */ ([]);
     const paint = () => {
-      /** @type {Status} */
-      const told = model.get("_status");
+      const told = statusOf(model, control.comm_live !== false);
       rows = pointed ? inPlace(told.rows, rows) : told.rows;
       const view = asked || told.view;
       if (view !== "convergence") {
@@ -182,8 +181,10 @@ export default hostWidget({
     paintLarge();
     paintCures();
     for (const [event, call] of heard) model.on(event, call);
+    control.on("comm_live_update", paint); // the kernel ended, or another one began
     return () => {
       for (const [event, call] of heard) model.off(event, call);
+      control.off("comm_live_update", paint);
       shownLarge.remove();
       mini.remove();
       entitle("");

@@ -4,6 +4,16 @@ import { element } from "../host/host.mjs";
 
 /** @import { Status } from "./status.mjs" */
 
+/** What Python told last; of a run that went on when its kernel ended, as the page calls that.
+ * @param {{get: (name: string) => any}} model @param {boolean} live @returns {Status} */
+export function statusOf(model, live) {
+  /** @type {Status} */
+  const told = model.get("_status");
+  if (told.ended || live) return told;
+  const chains = told.chains.map((chain) => ({ ...chain, words: "" }));
+  return { ...told, ...told.without_kernel, chains, ended: true, stopping: false };
+}
+
 /** @param {Status} status */
 function drawState(status) {
   const pill = element("span", "gb-pill" + (status.ended ? "" : " gb-busy"), status.words);

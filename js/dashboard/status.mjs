@@ -9,6 +9,7 @@
  *   progress: string, message: string, chains: {name: string, colour: string, words: string}[], more_chains: number, share: number, warmup_share: number,
  *   warnings: Warned[], stage: string, heads: string[], cells: string[], rows: Row[], blocks: Block[],
  *   timing: string, timing_note: string, labels: string[], slots: number, auto: boolean, note: string,
+ *   without_kernel: {words: string, colour: string, progress: string, message: string},
  *   limits: string, ready: boolean, view: string, answered: number, verdict: string, converged: boolean,
  *   expression_note: {sentence?: string, text?: string, at?: number, length?: number}}} Status what Python tells in `_status`
  * @typedef {{label: string, words: string, wide: boolean, derived: string, svg: string,

@@ -147,6 +147,19 @@ def test_kernel_interrupt_ends_the_run_with_its_draws(lab):
     lab.assert_quiet()
 
 
+def test_a_run_whose_kernel_is_restarted_is_told_to_have_ended(lab, tmp_path):
+    """It was "sampling" for ever, and its Stop "Stopping…"."""
+    prepare(lab, "restarted.ipynb", f"{LONG} --store {tmp_path / 'run'}")
+    lab.run_cell(0, wait=False)
+    wait_draws(lab)
+    lab.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    lab.page.wait_for_selector(".gb-pill:has-text('kernel ended')", timeout=60_000)
+    assert lab.page.locator(".gb-stop, .gb-halt").count() == 0
+    said = lab.page.locator(".gb-message").first.text_content()
+    assert re.search(r"draws are on disk.*--resume auto", said)
+    lab.shot("dashboard_without_kernel")
+
+
 @pytest.mark.slow
 def test_two_runs_at_once_and_a_reload_in_mid_run_brings_the_dashboard_back(lab):
     second = BACKGROUND.replace("run =", "other =").replace("(run,", "(other,").replace("seed=0", "seed=1")

@@ -91,6 +91,26 @@ def test_resume_adds_draws(model, whole):
     same(run, whole)
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_it_has_ended_once_all_draws_are_measured(model, stopped):
+    """Whoever saw "finished" before read the verdict of fewer draws, or of none, and kept it."""
+    run, seen = model.start(**OPTIONS | {"draws": 10**6 if stopped else 60}, chunk=10), []
+    measure = run._monitor.measure
+
+    def measured(kept, *, ended=False):
+        seen.append((run.status, ended))
+        measure(kept, ended=ended)
+
+    run._monitor.measure = measured
+    if stopped:
+        while run.kept.sampled.steps < 10:
+            time.sleep(0.01)
+        run.stop()
+    run.wait()
+    assert seen[-1][1] and {status for status, _ in seen} <= {"compiling", "warmup", "sampling"}
+    assert run.status == ("stopped" if stopped else "finished")
+
+
 def test_an_interrupt_keeps_the_draws(model):
     before = signal.getsignal(signal.SIGINT)
     run = model.start(**{**OPTIONS, "draws": 10**6})

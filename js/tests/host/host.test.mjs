@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import dashboard from "../../dashboard/dashboard.mjs";
+import { statusOf } from "../../dashboard/head.mjs";
 import { inPlace, toggled } from "../../dashboard/table.mjs";
 import figure from "../../host/figure.mjs";
 import { writeCell } from "../../host/cells.mjs";
@@ -193,4 +194,15 @@ test("views are laid out once after a change of many models, and by themselves a
   assert.throws(() => laidOutOnce(roots, () => { throw new Error("a model"); }), /a model/);
   roots[1].invalidate_layout();
   assert.deepEqual(roots.map((r) => r.times), [1, 1]);
+});
+
+test("a run that goes on has ended where its kernel has, and one that ended is what it was", () => {
+  const gone = { words: "kernel ended", colour: "red", progress: "5 draws", message: "its draws are on disk" };
+  const told = { words: "sampling", ended: false, chains: [{ name: "chain 0", words: "sampling" }], without_kernel: gone };
+  const model = (status) => ({ get: () => status });
+  assert.equal(statusOf(model(told), true), told);
+  const ended = statusOf(model(told), false);
+  assert.deepEqual([ended.words, ended.ended, ended.progress, ended.chains[0].words], ["kernel ended", true, "5 draws", ""]);
+  const finished = { ...told, words: "finished", ended: true };
+  assert.equal(statusOf(model(finished), false), finished);
 });

@@ -342,15 +342,16 @@ class Execution:
 
     def _sample(self) -> None:
         self._began = began = time.monotonic()
+        ending = "stopped"
         try:
             engine = self._ready_engine()
             carried, device = engine.surroundings.carried(), jax.default_device(engine.home)
             if isinstance(engine, RemoteEngine):
                 engine.stop = self._stop
             with carried, device, Ticker(self._notify):
-                self._loop(engine)
+                ending = self._loop(engine)
         except WorkersLost as lost:
-            self._status, self._message = "stopped", str(lost) or None
+            self._message = str(lost) or None
         except BaseException as error:
             self._fail(_explained(error, self))
         finally:
@@ -363,6 +364,7 @@ class Execution:
                     notices = (*self._warming.notices(self.centring), *noticed(self.moves))
                     self._monitor.lasting = notices
                     self._monitor.measure(self.kept, ended=True)
+                    self._status = ending  # not before: whoever sees it reads the measures of all draws
                     if self.settings.keep_probs and self.kept.sampled.steps:
                         self.probs  # noqa: B018
                     self._commit(now=True, whole=not self._leaving)
@@ -384,24 +386,23 @@ class Execution:
     def _fail(self, error: BaseException) -> None:
         self._error, self._message, self._status = error, str(error) or repr(error), "failed"
 
-    def _loop(self, engine: Engine) -> None:
-        """Chunk after chunk. While one is taken in, the next is already on its way; where the run ends before
-        that one does, it is made again, from the same state, when the run goes on."""
+    def _loop(self, engine: Engine) -> str:
+        """Chunk after chunk, until the run is "finished" or "stopped". While one is taken in, the next is
+        already on its way; where the run ends before that one does, it is made again, from the same state,
+        when the run goes on."""
         self._prepare(engine)
         if self._state is None:  # stopped before the start was found
-            self._status = "stopped"
-            return
+            return "stopped"
         kwargs = {INPUTS: engine.placed(self._plan.inputs, by_chain=False)}
         size = self.settings.chunk or engine.first_chunk
         ahead: Flight | None = None
         while self.kept.steps < self._warmup + self._target or self._wants_more():
             stopping, size = engine.agreed(self._stop.is_set(), size)
             if stopping:
-                self._status = "stopped"
                 self._commit(now=True, whole=False)  # first of all: the process may be about to end
                 if ahead is not None:  # given up; meanwhile the last one was taken in
                     self._pace.add(ahead.warming, 0, time.monotonic() - ahead.began)
-                return
+                return "stopped"
             self._status = self._phase()
             self._stages.enter(WARMING if self._status == "warmup" else SAMPLING)
             flight = ahead or self._depart(engine, self._state, self.kept.steps, size)
@@ -434,7 +435,7 @@ class Execution:
                 self._clock.measure(engine, kwargs, state.block_states)
             self._pace.add(flight.warming, n, (ahead.began if ahead else time.monotonic()) - flight.began)
             self._notify()
-        self._status = "finished"
+        return "finished"
 
     def _depart(self, engine: Engine, state: Any, done: int, size: int) -> Flight:
         """Begin a chunk after `done` steps, which led to `state`."""

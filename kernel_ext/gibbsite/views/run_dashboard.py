@@ -283,7 +283,7 @@ class Dashboard:
         """Bring the static twin up to date, unless it shows all this already."""
         snapshot = self._content.snapshot
         prior = self._panel.with_prior
-        shown = (snapshot.status, snapshot.draws_done, self._labels, snapshot.blocks, prior)
+        shown = (snapshot.status, snapshot.draws_done, snapshot.verdict, self._labels, snapshot.blocks, prior)
         if shown != self._twinned:
             self._twinned = shown
             update_twin(self, self.widget._twin)

@@ -87,6 +87,12 @@ def told(
         "stop_note": "" if HEARD_WHILE_BUSY else _UNHEARD,
         "progress": words.progress(snapshot),
         "message": snapshot.message or "",
+        "without_kernel": {
+            "words": "kernel ended",
+            "colour": STATUS["stopped"],
+            "progress": words.done(snapshot),
+            "message": words.without_kernel(snapshot),
+        },
         "verdict": words.verdict(snapshot),
         "converged": snapshot.status in ENDED and bool(getattr(snapshot, "verdict", None)),
         "share": progress_shares(snapshot),

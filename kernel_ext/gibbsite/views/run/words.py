@@ -83,16 +83,28 @@ def progress(snapshot: Any) -> str:
     if snapshot.efficiency.ess_per_second is not None:
         speed = snapshot.efficiency.ess_per_second
         parts.append(f"{whole(speed) if speed >= 1000 else number(speed, 2)} ESS/s")
-    if snapshot.compile_seconds:
+    if snapshot.compile_seconds >= 0.05:
         parts.append(f"compiled in {duration(snapshot.compile_seconds)}")
     if snapshot.because:
         parts.append(f"compiled again: {snapshot.because}")
-    if snapshot.stored is not None and snapshot.stored.age is not None:
+    kept = snapshot.draws_done or snapshot.warmup_done
+    if kept and snapshot.stored is not None and snapshot.stored.age is not None:
         parts.append(f"on disk {duration(snapshot.stored.age)} ago")
     divergences = int(sum(snapshot.divergences))
     if divergences:
         parts.append(f"{whole(divergences)} divergence{'s' * (divergences != 1)}")
     return " · ".join(parts)
+
+
+def without_kernel(snapshot: Any) -> str:
+    """What a page says of a run whose kernel ended while it went on."""
+    ended = "The kernel ended or was restarted while this run went on"
+    if snapshot.stored is None:
+        return f"{ended}, and its draws went with it; with --store FOLDER, %sample keeps them on disk."
+    return (
+        f"{ended}; its draws are on disk. When the cells above have run again, the same line with --resume "
+        f"auto goes on, and gibbsite.load({snapshot.stored.path!r}) reads them."
+    )
 
 
 def block_detail(block: Any) -> str:
