@@ -135,13 +135,19 @@ def _fits(value: Any, fn: Any) -> bool:
 def told_crossed(name: str, msg: Mapping[str, Any], line: tuple[str, int] | None) -> str | None:
     """Data and distribution that broadcast against each other into a table, in which each value would count
     many times: `(30,)` against `(30, 1)`, which a plate of 30 makes `(30, 30)`; None where they do not. A
-    single number may stand for many, and data may be those of each element of a plate."""
+    single number may stand for many, and data may be those of each element of a plate, but have no axis then
+    that is neither the plate's nor the distribution's."""
     fn, value = msg["fn"], np.shape(msg["value"])
     data, drawn = value[: len(value) - fn.event_dim], tuple(fn.batch_shape)
     full = np.broadcast_shapes(data, drawn)
     plates = {f.dim for f in msg.get("cond_indep_stack", ())}
     axes = range(-len(full), 0)
-    repeated = [k for k in axes if k not in plates and (-k > len(data) or data[k] == 1)]
+
+    def axis(shape: tuple[int, ...], k: int) -> int:
+        return shape[k] if -k <= len(shape) else 1
+
+    across = any(k not in plates and axis(data, k) > axis(drawn, k) for k in axes)
+    repeated = [k for k in axes if (across or k not in plates) and axis(data, k) == 1]
     times = math.prod(full[k] for k in repeated)
     if times <= 1 or math.prod(data) <= 1:
         return None

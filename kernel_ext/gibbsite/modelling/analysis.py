@@ -27,7 +27,7 @@ from gibbsite.inputs.compared import with_columns
 from gibbsite.inputs.tables import Known, Labels, as_arrays, order_notes, plate_labels
 from gibbsite.modelling.forgotten import check_forgotten, unused
 from gibbsite.modelling.missing import checked_way, kept_padding, without_missing
-from gibbsite.validation.check import impossible_values
+from gibbsite.validation.check import counted_notes, impossible_values
 from gibbsite.validation.covariates import check_categories, check_order, unit_notes
 from gibbsite.validation.data import check_missing
 from gibbsite.validation.indices import negative_notes, open_notes
@@ -62,13 +62,16 @@ class Analysis(Bound):
     """A model function, its arguments, and its density.
 
     `missing`: which elements of which observed sites were missing, `imputed` those of them that are drawn;
-    `notes` are sentences on what merely hurts. `checked` says whether values that cannot be were looked for.
+    `notes` are sentences on what merely hurts, `doubts` those of them by which the posterior may be that of
+    another model than was meant: verdicts of its runs tell them, too. `checked` says whether values that
+    cannot be were looked for.
     """
 
     density: Density
     missing: Mapping[str, np.ndarray]
     imputed: Mapping[str, np.ndarray]
     notes: tuple[str, ...]
+    doubts: tuple[str, ...]
     checked: bool
 
     @cached_property
@@ -141,6 +144,8 @@ def analysed(
     looked("categories", lambda: check_categories(density, known.labels))
     looked("the order of categories", lambda: check_order(density, known.labels, known.alphabetical))
     looked("columns that meet", lambda: check_meeting(density, known.labels, known.units))
+    unread = looked("unread arguments", lambda: unused(called, sampled))
+    doubts = (*unread, *looked("data that count several times", lambda: counted_notes(density, meant=True)))
     notes = [
         *looked("the order of data", lambda: order_notes(known)),
         *looked("units", lambda: unit_notes(density, known.units)),
@@ -149,7 +154,7 @@ def analysed(
         *looked("numbers of categories", lambda: number_notes(density, known.labels)),
         *looked("the order of steps", lambda: step_notes(density, known.labels, known.alphabetical)),
         *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),
-        *looked("unread arguments", lambda: unused(called, sampled)),
+        *unread,
         *looked("random numbers", lambda: unrepeatable.other_each_time(before, fn, args, named)),
         *looked("random draws", lambda: unrepeatable.drawn_within(density)),
         *(
@@ -162,7 +167,9 @@ def analysed(
             "impossible values", lambda: impossible_values(sampled, density, known.labels, known.alphabetical)
         )
     imputed = gone if missing == "impute" else {}
-    return Analysis(sampled, args, named, called, known, density, gone, imputed, tuple(notes), checked)
+    return Analysis(
+        sampled, args, named, called, known, density, gone, imputed, tuple(notes), doubts, checked
+    )
 
 
 def _traced(fn: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Callable, Density]:

@@ -111,10 +111,16 @@ class Automaton:
     others."""
 
     def __init__(
-        self, ways: Ways, known: Sequence[Straight], learn: Callable[[Way], Any], whole: bool = False
+        self,
+        ways: Ways,
+        known: Sequence[Straight],
+        learn: Callable[[Way], Any],
+        barred: Callable[[Way], bool],
+        whole: bool = False,
     ):
         self.ways, self.known, self.whole = ways, tuple(known), whole
         self.learn = learn  # makes a plan that knows a way more
+        self.barred = barred  # whether the data are impossible there, whatever is drawn
 
     def index(self, way: Way) -> int | None:
         """The number of a way; None where it is not known."""
@@ -369,7 +375,9 @@ class Loop:
 
     def _level(self, j: int, values: Values) -> Any:
         found = self.known[j].logdensity(values)
-        return jnp.nan_to_num(found, nan=-jnp.inf, posinf=-jnp.inf).astype(jnp.result_type(float))
+        return jnp.nan_to_num(found, nan=-jnp.inf, posinf=-jnp.inf, neginf=-jnp.inf).astype(
+            jnp.result_type(float)
+        )
 
     def records(self, state: Inside) -> Values:
         """What is kept of a chain: values with room for all, deterministic ones among them, and the number of

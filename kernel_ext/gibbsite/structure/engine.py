@@ -290,6 +290,8 @@ class StructureEngine(Engine):
         way = ways.proposed(here.way, int(s.proposal))
         if way is None:  # to stay, for want of numbers to tell ways apart
             return programs, s._replace(rng_key=keys_of(s.rng_key)[0])
+        if self.kernel.barred(way):
+            return programs, s._replace(rng_key=keys_of(s.rng_key)[0], accept=np.zeros_like(s.accept))
         if self.kernel.index(way) is None:
             self._learnt(way)
         j = self.kernel.index(way)

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,8 @@ MOST = 100
 AHEAD = 6
 """Where there are no more structures than these, all are known from the beginning."""
 _WARMUP = 500
+_DRAWS = 1000
+"""Ways that are drawn from the prior until one is found where a chain can start; most of them were before."""
 OPTIONS = (
     *("draws", "warmup", "chains", "seed", "thin", "init", "device", "chunk", "until", "max_draws"),
     *("structures", "store", "resume", "durable"),
@@ -164,7 +166,13 @@ class Structured:
             raise DataError(f"the data are impossible in every structure; where {known[0].name}: {why}").at(
                 why.place, why.entry, why.part
             )
-        automaton = Automaton(self.ways, known, lambda way: self.plan([*ways, way], inner), whole)
+        automaton = Automaton(
+            self.ways,
+            known,
+            lambda way: self.plan([*ways, way], inner),
+            lambda way: self.straight(way, inner).barred is not None,
+            whole,
+        )
         return self._planned(automaton, inner)
 
     def _planned(self, automaton: Automaton, inner: str | None) -> Plan:
@@ -280,8 +288,9 @@ class Structured:
         self, settings: Settings, init: Mapping[str, Any] | None = None
     ) -> list[tuple[Way, dict[str, np.ndarray]]]:
         """By chain: the structure that it starts in, drawn from the prior so that chains are spread over it,
-        and values of sites there. `init` has some of what Python asks for and of these values, for all
-        chains or, with an axis of chains before the site's own, for each. Raises `OptionError`."""
+        of those where the data have a density, and values of sites there. `init` has some of what Python
+        asks for and of these values, for all chains or, with an axis of chains before the site's own, for
+        each. Raises `OptionError`."""
         init = {} if init is None else {n: np.asarray(v) for n, v in sensible.by_name("init", init).items()}
         total, found, used = settings.all_chains or settings.chains, [], set()
         for c in range(settings.first_chain, settings.first_chain + settings.chains):
@@ -298,12 +307,40 @@ class Structured:
             def value(node: Asked, own: Any = own) -> Any:
                 return node.given(own(node.site, node.shape)) if node.site in init else None
 
-            way = self.ways.drawn(Spread(settings.seed, c, total), value)
+            way = self._start(Spread(settings.seed, c, total), value)
             places = self.straight(way).places
             found.append((way, {n: own(n, p.shape) for n, p in places.items() if n in init}))
         if rest := [n for n in init if n not in used]:
             raise OptionError(f"init: no chain starts where {rest[0]!r} is drawn: {named(found[0][0])}")
         return found
+
+    def _start(self, numbers: Spread, given: Callable[[Asked], Any]) -> Way:
+        """A way from the prior, with what is `given`, where the data have a density: of those that are drawn,
+        else of all, where these are few. The first that is drawn where no such way is found."""
+        first, looked = self.ways.drawn(numbers, given), set[Way]()
+
+        def agrees(way: Way) -> bool:
+            nodes = [self.ways.node(way[:i]) for i in range(len(way))]
+            told = [None if node is None else given(node) for node in nodes]
+            return all(v is None or v == own for v, (_, own) in zip(told, way, strict=True))
+
+        def drawn() -> Iterator[Way]:
+            yield first
+            for _ in range(_DRAWS):
+                yield self.ways.drawn(numbers, given)
+            every = [way for way in self.ways.all_of(MOST) or () if agrees(way)]
+            at = int(numbers.random() * len(every))
+            yield from (*every[at:], *every[:at])
+
+        for way in drawn():
+            if way in looked:
+                continue
+            if self.straight(way).possible:
+                return way
+            looked.add(way)
+            if len(looked) == MOST:
+                break
+        return first
 
     def engine_for(self, plan: Plan, settings: Settings, device: str | None) -> tuple[StructureEngine, Place]:
         """An engine, yet to be compiled, and where it runs."""

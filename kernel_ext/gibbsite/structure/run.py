@@ -33,7 +33,7 @@ from gibbsite.structure.present import Entry, InStructures, seen
 from gibbsite.structure.watching import FixedWarmup, StructureMonitor
 from gibbsite.structure.ways import Way
 
-_ATTEMPTS = 50
+_ATTEMPTS, _OF_PRIOR = 50, 25
 
 
 class _NoClock:
@@ -86,8 +86,8 @@ class StructureRun(Run):
         self._init = init
 
     def _first_start(self, engine: StructureEngine) -> Start:
-        """Chains in the structures that are given or were drawn for them, or, where no draw of a structure's
-        prior has a density with the data, in others that are known."""
+        """Chains in the structures that are given or were drawn for them, at draws from the prior that have a
+        density with the data; where few of them have one, at the best that is known."""
         kernel, origin = engine.kernel, self._plan.origin
         starts = self._init or origin.starts(self.settings)  # type: ignore[union-attr]
         index = np.array([kernel.index(way) or 0 for way, _ in starts])
@@ -95,24 +95,25 @@ class StructureRun(Run):
         for name, room in kernel.latents.items():
             z[name] = np.stack([with_room(own.get(name), room) for _, own in starts])
             given[name] = np.array([name in own for _, own in starts])
+        told = any(own for _, own in starts)
         state, level = engine.begin(self.settings.seed, 0, index, z, given)
         for attempt in range(1, _ATTEMPTS):
             bad = ~np.isfinite(level)
             if not bad.any():
-                told = any(own for _, own in starts)
                 return Start(state if told else engine.walked(state), "chains start at init=" * told)
-            possible = [i for i, s in enumerate(kernel.known) if attempt >= 5 and s.possible]
-            if possible and not self._init:
-                chance = np.random.default_rng([self.settings.seed, attempt])
-                index = np.where(bad, chance.choice(possible, len(index)), index)
+            for c in np.flatnonzero(bad) if attempt == _OF_PRIOR else ():
+                for name, value in kernel.known[index[c]].best.items():
+                    if not given[name][c]:
+                        z[name][c], given[name][c] = with_room(value, kernel.latents[name]), True
             other, there = engine.begin(self.settings.seed, attempt, index, z, given)
             state = in_marked(bad, other, state)
             level = np.where(bad, there, level)
-        names = ", ".join(kernel.known[i].name for i in np.unique(index[~np.isfinite(level)]))
-        told = " that agrees with init" if self._init else ""
+        names = " or ".join(f"({kernel.known[i].name})" for i in np.unique(index[~np.isfinite(level)]))
+        agrees = " that agrees with init" if told else ""
         raise ModelError(
-            f"chains find no start: where {names}, no draw from the prior{told} has a density with the data. "
-            f"The data are impossible there, or priors are far from them"
+            f"chains find no start: where {names}, no draw from the prior{agrees} has a density with the "
+            "data, nor was another structure found that has. The data are impossible there, or priors are "
+            "far from them; init= says where chains start: structures (by what Python asks for) and values"
         )
 
     def learnt(self, way: Way) -> None:

@@ -14,6 +14,7 @@ from jax import random
 from numpyro import handlers
 from numpyro.distributions import Normal
 
+from gibbsite.density.known_elements import known_numbers
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import log_probs, run_model
 from gibbsite.density.model.factorials import as_double
@@ -54,6 +55,21 @@ def _draws_anything(traced: Mapping[str, Any]) -> bool:
     return any(m["type"] == "sample" and not m["is_observed"] for m in traced.values())
 
 
+def _impossible(density: Any) -> DataError | None:
+    """Why a model gives the data no density, where that is known without a draw: what lies outside of its
+    support, at which no density looks, and a factor that is minus infinity."""
+    try:
+        check_support(density)
+    except DataError as why:
+        return why
+    numbers = known_numbers(density, {})
+    for name in density.factor_names:
+        value = numbers.value(density.outputs["log_prob"][name])
+        if value is not None and np.sum(value) == -np.inf:
+            return DataError(f"the factor {name!r} is minus infinity")
+    return None
+
+
 class Straight:
     """One structure of a model: `model` is the static one of its way, None where nothing is left to draw.
 
@@ -80,18 +96,16 @@ class Straight:
         self.places: dict[str, Place] = {}
         self.marginal: Marginal | None = None
         self.gone: tuple[str, ...] = ()
-        self.barred: DataError | None = None
-        """Why the data are impossible here, whatever is drawn."""
         density = self.whole.density
-        try:  # the log density does not look at fixed supports of data
-            check_support(density)
-        except DataError as why:
-            self.barred = why
+        self.barred = _impossible(density)
+        """Why the data are impossible here, whatever is drawn."""
         if self.model is None:
             return
         for name in density.latents:
             own = traced[name]["fn"] if traced is not None and name in traced else None
             self.places[name] = place_of(density, name, own)
+        if self.barred is not None:  # no chain is ever here
+            return
         self.marginal, self.gone = self._summed(growing)
         loops = [n for n in self.left if density.sites[n].in_scan]
         if loops:
@@ -228,6 +242,8 @@ class Straight:
         if self.model is None:
             score = self.logdensity({})
             return {}, score, jnp.log(random.uniform(key_accept)) < score - level
+        if self.barred is not None:
+            return values, jnp.asarray(-jnp.inf, jnp.result_type(float)), jnp.zeros((), bool)
         splitting = None
         if moving is not None:
             fresh = random.fold_in(key_new, 0)
@@ -270,7 +286,8 @@ class Straight:
 
     def looked_at(self) -> None:
         """Have what is known of draws from the prior, which no program can find while another is traced."""
-        _ = self._fixed if self.model is None else self._best
+        if self.barred is None:
+            _ = self._fixed if self.model is None else self._best
 
     def ready(self) -> None:
         """Have everything that a program needs which is traced: what kernels learn, and constants."""
@@ -280,26 +297,37 @@ class Straight:
     @property
     def impossible(self) -> bool:
         """Whether it was looked at, and found not `possible`."""
-        return bool({"_best", "_fixed"} & set(self.__dict__)) and not self.possible
+        looked = self.barred is not None or bool({"_best", "_fixed"} & set(self.__dict__))
+        return looked and not self.possible
 
     @cached_property
     def possible(self) -> bool:
         """Whether any of some draws from the prior has a density with the data."""
+        if self.barred is not None:
+            return False
         if self.model is None:
             return bool(np.isfinite(self._fixed))
         return self._best[0] > -np.inf
+
+    @property
+    def _still(self) -> bool:
+        """Whether nothing moves here: nothing is drawn, or no chain is ever here."""
+        return self.model is None or self.barred is not None
+
+    @property
+    def best(self) -> Values:
+        """Of some draws from the prior the best with the data, of the sites that are `left`."""
+        return {} if self._still else self._best[2]
 
     @cached_property
     def tuning(self) -> tuple[Any, ...]:
         """States of the blocks that have learnt what there is to learn, in a warm-up of this structure alone,
         which is always the same one."""
-        if self.model is None:
-            return ()
-        return self._settled[0]
+        return () if self._still else self._settled[0]
 
     def readying(self) -> Callable[[], None]:
         """Trace what `ready` runs, and return what compiles it, for another thread."""
-        if self.model is None:
+        if self._still:
             return lambda: None
         at = self._settling
         with handlers_alone:
@@ -410,11 +438,11 @@ class Straight:
     @property
     def inputs(self) -> Any:
         """What the compiled sweep takes as arguments."""
-        return {} if self.model is None else self._plan.inputs
+        return {} if self._still else self._plan.inputs
 
     def sweep(self, key: Any, values: Values, inputs: Any) -> tuple[Values, Any]:
         """One sweep of the structure's own schedule: values, and whether a trajectory diverged."""
-        if self.model is None:
+        if self._still:
             return values, jnp.zeros((), bool)
         kernel, kwargs = self._kernel, {INPUTS_KWARG: inputs}
         state = placed_all(kernel, self.tuning, key, values, kwargs)

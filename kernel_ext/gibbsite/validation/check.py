@@ -95,10 +95,9 @@ def impossible_values(
     check_covariates(density)
     found = impossible_parameters(fn, density)
     _check_parameters(density, found, codes)
-    counted = [n for s in density.sites.values() if (n := told_counts(density, s)) is not None]
     return (
         *(_note(density, one) for one in found),
-        *counted,
+        *counted_notes(density),
         *codes,
         *missing_notes(density),
         *unread_notes(density),
@@ -106,6 +105,12 @@ def impossible_values(
         *figure_notes(density),
         *scaling_notes(density),
     )
+
+
+def counted_notes(density: Density, meant: bool = False) -> tuple[str, ...]:
+    """A sentence for each site whose data count several times; with `meant` not of single numbers."""
+    told = (told_counts(density, site, meant) for site in density.sites.values())
+    return tuple(n for n in told if n is not None)
 
 
 def check_known(density: Density) -> None:

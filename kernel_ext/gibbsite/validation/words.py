@@ -100,13 +100,14 @@ def _sums(found: Impossible) -> bool:
     return kind_of(found.constraint) == "simplex" and bool((value >= 0).all())
 
 
-def told_counts(density: Density, site: Site) -> str | None:
-    """Data that have fewer elements than the statement has: each then counts several times."""
+def told_counts(density: Density, site: Site, meant: bool = False) -> str | None:
+    """Data that have fewer elements than the statement has: each then counts several times. One number for
+    all may be `meant`."""
     atom = density.outputs["log_prob"].get(site.name)
     if site.role != "observed" or atom is None or site.fn_name in ("Unit", "Delta"):
         return None
     have, counted = int(np.prod(site.batch_shape)), int(np.prod(atom.aval.shape))
-    if have == 0 or counted <= have:
+    if have == 0 or counted <= have or (meant and have == 1):
         return None
     each = "the one value" if have == 1 else f"each of the {have} values"
     return (

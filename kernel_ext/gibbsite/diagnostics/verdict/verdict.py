@@ -23,7 +23,7 @@ class Verdict:
     """`state` is "converged", "prior", "not yet" or "failed"; `reasons` say why it is neither of the first
     two, worst first; `notes` what such a judgement cannot see: which chains were moved, and out of what;
     discrete sites that had one value in all draws of all chains; components that can be renamed, of which
-    all chains have one labelling.
+    all chains have one labelling; arguments that the model reads nowhere, and data that count several times.
 
     Converged: every R-hat is at most 1.01 and every bulk ESS at least 100 per chain (Vehtari and others
     2021; superchains count as chains), no chain is stuck, no scale under an improper
@@ -63,10 +63,11 @@ def judged(
     chains: int,
     lost: Sequence[str] = (),
     prior: bool = False,
+    doubts: Sequence[str] = (),
 ) -> Verdict:
     """The verdict on a run: its status, the measures of what is judged (worst first), what was noticed, how
-    many of how many transitions diverged, which sites have draws that are `lost`, not finite, and whether the
-    model observes nothing (`prior`)."""
+    many of how many transitions diverged, which sites have draws that are `lost`, not finite, whether the
+    model observes nothing (`prior`), and `doubts` that it is the model that was meant."""
     if status == "failed":
         return Verdict("failed", (message or "the run failed",))
     if lost:
@@ -98,5 +99,5 @@ def judged(
         reasons.append(f"{divergences[0]} divergent transitions")
     if all(np.isnan(s.rhat) for s in scalars if not s.discrete) and not all(s.discrete for s in scalars):
         reasons.append("too few draws to tell")
-    notes = tuple(n.text for n in notices if n.topic in ("moved", "stake", "renamed"))
+    notes = (*(n.text for n in notices if n.topic in ("moved", "stake", "renamed")), *doubts)
     return Verdict("not yet" if reasons else PRIOR if prior else CONVERGED, tuple(reasons), notes)

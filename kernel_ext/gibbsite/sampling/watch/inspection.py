@@ -224,6 +224,7 @@ class Looking(Deriving, Predicting, Shown):
             monitor.groups,
             () if going else monitor.lost,
             of_the_prior(self._plan),
+            getattr(getattr(self._plan.origin, "analysis", None), "doubts", ()),
         )
 
     def values(self, label: str) -> np.ndarray:
