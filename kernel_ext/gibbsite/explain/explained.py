@@ -178,7 +178,15 @@ def _supports(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told
     )
 
 
+def _recursion(error: BaseException, spot: Spot, seen: Mapping[str, Any]) -> Told | None:
+    if not isinstance(error, RecursionError):
+        return None
+    told = "goes on without end: what calls itself has to be ended by what is drawn or given"
+    return ModelError, "loop-without-end", f"`{spot.text.strip()}` {told}"
+
+
 _RULES: tuple[Rule, ...] = (
+    _recursion,
     _branches,
     _beyond_whole_numbers,
     _masked,

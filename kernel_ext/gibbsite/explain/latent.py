@@ -3,6 +3,8 @@
 import ast
 import re
 
+import numpy as np
+
 from gibbsite.errors import DataError, GibbsiteError, ModelError
 from gibbsite.explain.spot import Spot, foreign_tables, made
 from gibbsite.programs.jaxpr.compat import is_traced
@@ -150,7 +152,10 @@ def _cure(spot: Spot) -> str:
     if picked and isinstance(spot.values.get(picked.group(1)), dict):
         return "a latent picks from arrays and not from a dict: `jnp.array([…])[z]`"
     if picked:
-        return f"a latent picks from arrays only: `jnp.asarray({picked.group(1)})[…]`"
+        index = spot.values.get(picked.group(2))
+        one = index is not None and np.ndim(index) == 0
+        asks = f"; with `int({picked.group(2)})` Python asks for its value, a structure each" if one else ""
+        return f"a latent picks from arrays of JAX: `jnp.asarray({picked.group(1)})[…]`{asks}"
     return f"use `jnp` functions and `jnp.where`, or {fixed}"
 
 

@@ -106,7 +106,9 @@ class Changing:
                     "can be said of a model of one structure alone, and Python asks here for what is drawn"
                 ).at(problem.place, problem.entry, problem.part) from problem
             whatever = problem.entry in (*_OF_STRUCTURE, *_OF_DATA) or isinstance(problem, WordError)
-            if refused is None or whatever:
+            # elsewhere than where the static model ended: behind what Python asked for
+            behind = refused is not None and None is not problem.place != refused.place
+            if refused is None or whatever or behind:
                 raise
             raise refused from problem
 
