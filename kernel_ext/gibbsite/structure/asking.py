@@ -283,18 +283,24 @@ class Asked:
 
 
 class _Seen(Messenger):
-    """Notes the discrete latents of a run, and how many statements it came to."""
+    """Notes the discrete latents of a run, how many statements it came to, and a factor that leaves the data
+    no density, whatever is drawn."""
 
     def __init__(self, fn: Any):
         super().__init__(fn)
         self.discrete: dict[str, Any] = {}
         self.continuous: list[str] = []
         self.names: list[str] = []
+        self.barred = ""
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] not in ("sample", "deterministic", "plate"):
             return
         self.names.append(msg["name"])
+        factor = getattr(msg.get("fn"), "log_factor", None)
+        counted = msg.get("mask") is None and msg.get("scale") is None
+        if factor is not None and counted and not is_traced(factor) and np.sum(factor) == -np.inf:
+            self.barred = msg["name"]
         if msg["type"] != "sample" or msg["is_observed"] or msg["fn"] is None:
             return
         if getattr(msg["fn"].support, "is_discrete", False):
@@ -305,13 +311,15 @@ class _Seen(Messenger):
 
 @dataclass(frozen=True)
 class _Stop:
-    """How far an abstract run came: statements until then, the exception that ended it and its place."""
+    """How far an abstract run came: statements until then, the exception that ended it and its place, and a
+    factor that is minus infinity, if there is one."""
 
     names: tuple[str, ...]
     discrete: Mapping[str, Any]
     continuous: tuple[str, ...]
     error: BaseException | None
     place: tuple[Any, ...] | None
+    barred: str = ""
 
     @property
     def line(self) -> tuple[str, int] | None:
@@ -346,7 +354,7 @@ def _stopped(
         spot = None if error is None else spot_of(error)
         place = None if spot is None else (spot.file, spot.line, spot.start)
         sites = {n: _read(f, v) for n, (f, v) in seen.discrete.items()}
-        found.append(_Stop(tuple(seen.names), sites, tuple(seen.continuous), error, place))
+        found.append(_Stop(tuple(seen.names), sites, tuple(seen.continuous), error, place, seen.barred))
         return 0
 
     jax.eval_shape(run)
@@ -398,9 +406,11 @@ def first_asked(
     kwargs: Mapping[str, Any],
     given: Mapping[str, Any],
     runs: dict[Any, tuple[str, ...]],
+    barred: Callable[[str], None] = lambda factor: None,
 ) -> Asked | None:
     """The discrete latent whose value Python asks for first, or the decision of continuous ones, where those
-    in `given` are known; None where it asks for none.
+    in `given` are known; None where it asks for none. Where a run that ends has a factor of minus infinity,
+    whatever is drawn, `barred` is told its name.
 
     Which site is asked, through whatever NumPy and Python compute between, is what lets the run go further
     once it is known: the fewest such sites are looked for. Raises `ModelError` where what is asked for is
@@ -417,6 +427,8 @@ def first_asked(
                 here, args, kwargs = there, plain, named
         _check_same(runs, given, here)
         if here.decision is not None or here.error is None:
+            if here.error is None and here.barred:
+                barred(here.barred)
             return here.decision
         if is_no_array(here.error):
             spot = spot_of(here.error)

@@ -170,7 +170,7 @@ class Structured:
             self.ways,
             known,
             lambda way: self.plan([*ways, way], inner),
-            lambda way: self.straight(way, inner).barred is not None,
+            lambda way: way in self.ways.barred or self.straight(way, inner).barred is not None,
             whole,
         )
         return self._planned(automaton, inner)
@@ -333,7 +333,7 @@ class Structured:
             yield from (*every[at:], *every[:at])
 
         for way in drawn():
-            if way in looked:
+            if way in looked or way in self.ways.barred:
                 continue
             if self.straight(way).possible:
                 return way

@@ -7,7 +7,7 @@ depend on which ways are known already.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -114,6 +114,7 @@ class Ways:
     def __init__(self, fn: Callable, args: tuple, kwargs: Mapping[str, Any]):
         self.fn, self.args, self.kwargs = fn, args, dict(kwargs)
         self._nodes: dict[Way, Asked | None] = {}
+        self.barred: dict[Way, str] = {}  # by a factor of minus infinity, which has that name
         self._runs: dict[Any, tuple[str, ...]] = {}  # the statements that runs came to, by what was given
         self._fills: dict[Way, tuple[list[Any], np.ndarray]] = {}
         self.located = lru_cache(maxsize=None)(self._located)
@@ -138,7 +139,8 @@ class Ways:
                     f"probability one, soon"
                 ).at(self._asked(before[:-1]).line, "loop-without-end")
             known = self.values(before)
-            self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, known, self._runs)
+            barred = partial(self.barred.__setitem__, before)
+            self._nodes[before] = first_asked(self.fn, self.args, self.kwargs, known, self._runs, barred)
         return self._nodes[before]
 
     def _asked(self, before: Way) -> Asked:
