@@ -135,10 +135,16 @@ def test_what_nuts_learns_already_is_not_offered(hierarchy):
 def test_smaller_steps_are_smaller_than_those_that_warm_up_came_to(hierarchy, aim, words):
     found = cures(ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"], aim=aim))
     assert f"raise the acceptance target from {words}" in [c.words for c in found]
-    plan = SimpleNamespace(blocks=[SimpleNamespace(kernel="NUTS", label="tau", options={})], density=None)
-    hint = for_divergences(plan, {} if aim is None else {0: aim})  # type: ignore[arg-type]
-    assert hint == f"NUTS(target_accept_prob={words[-4:]}) tau"
-    assert for_divergences(plan, {0: 0.99}) == ""  # type: ignore[arg-type]
+    for text in (
+        "NUTS [mu tau theta]",
+        "Eliminate theta > NUTS [mu tau]",
+        "NUTS [tau theta] (*) Slice mu",
+    ):
+        plan = hierarchy.schedule(text).plan()
+        hint = for_divergences(plan, {} if aim is None else {0: aim}).partition(", or ")[0]
+        assert hint == text.replace("NUTS", f"NUTS(target_accept_prob={words[-4:]})")
+        hierarchy.schedule(hint)  # it can be read
+        assert "target_accept" not in for_divergences(plan, {0: 0.99})
 
 
 def over_years(year, y):

@@ -14,6 +14,9 @@ from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.elimination import MissingFraction, joint_marginal
 from gibbsite.elimination.pointwise import DRAWS
+from gibbsite.errors import ScheduleError
+from gibbsite.plans.schedule.edits import with_options
+from gibbsite.plans.schedule.parse import parse_schedule
 from gibbsite.plans.schedule.plan import Plan
 
 _GRADIENTS = ("NUTS", "HMC")
@@ -41,10 +44,20 @@ def for_divergences(plan: Plan, aims: Mapping[int, float]) -> str:
     at = next((i for i, b in enumerate(plan.blocks) if b.kernel in _GRADIENTS), None)
     if at is None:
         return ""
-    block = plan.blocks[at]
-    _, target = smaller_steps(aims.get(at, block.options.get("target_accept_prob")))
-    found = [f"{block.kernel}(target_accept_prob={target:g}) {block.label}"] if target is not None else []
+    _, target = smaller_steps(aims.get(at, plan.blocks[at].options.get("target_accept_prob")))
+    found = [] if target is None else _aiming(plan.schedule_text, target)
     return ", or ".join(found + _other_coordinates(plan))
+
+
+def _aiming(text: str, target: float) -> list[str]:
+    """The schedule with another acceptance aimed at by its first block of gradients; none of what cannot be
+    read, as with kernels of one's own."""
+    try:
+        schedule = parse_schedule(text)
+    except ScheduleError:
+        return []
+    block = next((u for u in schedule.updates if u.kernel in _GRADIENTS), None)
+    return [] if block is None else [with_options(schedule, block, target_accept_prob=target)]
 
 
 def for_energies(plan: Plan) -> str:
