@@ -415,7 +415,7 @@ def _readable(error: Exception, shell: Any, filename: str = "") -> Exception:
     if trace is not None:
         error = error.with_traceback(trace)
     show_first(shell, error, filename)
-    if trace is None and isinstance(error, GibbsiteError) and not hasattr(error, "_render_traceback_"):
+    if trace is None and isinstance(error, GibbsiteError) and "_render_traceback_" not in error.__dict__:
         # IPython asks an exception for its own rendering.
         message = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
         error._render_traceback_ = lambda: [message]  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ import linecache
 import re
 import sys
 from collections.abc import Collection
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from gibbsite.errors import CATALOGUE, GibbsiteError, GrammarError
@@ -28,7 +29,7 @@ def show_first(shell: Any, error: BaseException, filename: str) -> BaseException
     spot = spot or spot_of(error)
     if spot is None or not (ours or _from_below(error)) or not spot.text.strip():
         return error
-    where = f"line {spot.line}" if spot.file == filename else f"line {spot.line} of {_file(spot.file)}"
+    where = f"line {spot.line}" if spot.file == filename else f"line {spot.line} of {_file(spot.file, shell)}"
     text, shift = spot.text.strip(), len(spot.text) - len(spot.text.lstrip())
     says = str(error).replace(f" ({spot.told})", "")
     if not ours:
@@ -54,6 +55,47 @@ def show_first(shell: Any, error: BaseException, filename: str) -> BaseException
     return error
 
 
+def show_calls(shell: Any) -> None:
+    """Have IPython show errors of ours that a call of Python's ends in as it shows those of cells and lines:
+    the first time without our frames, whole when `%tb` asks."""
+
+    def render(error: GibbsiteError) -> list[str]:
+        show_first(shell, error, "")
+        own = error.__dict__.pop("_render_traceback_", None)
+        lines = _of_the_caller(shell, error) if own is None else own()
+        error._render_traceback_ = lambda: _whole(shell, error)  # type: ignore[attr-defined]
+        return lines
+
+    GibbsiteError._render_traceback_ = render  # type: ignore[attr-defined]
+
+
+def _whole(shell: Any, error: BaseException) -> list[str]:
+    return shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+
+
+def _of_the_caller(shell: Any, error: BaseException) -> list[str]:
+    """The traceback as far as the frames are the caller's."""
+    from gibbsite.programs.jaxpr.source_line import is_foreign
+
+    own, trace = [], error.__traceback__
+    while trace is not None and is_foreign(trace.tb_frame.f_code.co_filename):  # IPython's
+        trace = trace.tb_next
+    while trace is not None and not is_foreign(trace.tb_frame.f_code.co_filename):
+        own.append(trace)
+        trace = trace.tb_next
+    cut = None
+    for t in reversed(own):
+        cut = TracebackType(cut, t.tb_frame, t.tb_lasti, t.tb_lineno)
+    cause, hidden = error.__cause__, error.__suppress_context__
+    error.__cause__ = None
+    error.__suppress_context__ = True
+    try:
+        lines = shell.InteractiveTB.structured_traceback(type(error), error, cut, tb_offset=0)
+    finally:
+        error.__cause__, error.__suppress_context__ = cause, hidden
+    return [*lines, "The whole traceback: %tb"]
+
+
 def ungrammatical(shell: Any, error: SyntaxError) -> GrammarError:
     """The error of a cell that cannot be read, shown as IPython shows it for any: line, caret, sentence."""
     made = GrammarError(f"line {error.lineno}: {error.msg}")
@@ -72,8 +114,11 @@ def _from_below(error: BaseException) -> bool:
     return trace is not None and is_foreign(trace.tb_frame.f_code.co_filename)
 
 
-def _file(name: str) -> str:
+def _file(name: str, shell: Any) -> str:
     known = linecache.getline(name, 1).strip()
+    number = getattr(shell.compile, "_filename_map", {}).get(name)
+    if number is not None and not known.startswith("%%model"):
+        return f"In[{number}]"
     return known if name.startswith("<") or known.startswith("%%model") else name.rpartition("/")[2]
 
 

@@ -23,9 +23,12 @@ def settings(text: str, names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def evaluated(text: str, names: Mapping[str, Any]) -> Any:
-    """The value of an expression. Raises `UsageError` for what is none."""
+    """The value of an expression. Raises `UsageError` for what is none, and for names of nothing."""
     try:
         code = compile(text, "<%predict>", "eval")
     except SyntaxError:
         raise UsageError(f"{text!r} is no expression") from None
-    return eval(code, dict(names))
+    try:
+        return eval(code, dict(names))
+    except NameError as problem:
+        raise UsageError(f"{text!r}: there is no {problem.name!r} in the notebook") from None

@@ -511,3 +511,21 @@ def test_a_cell_whose_structure_changes(shell: InteractiveShell, run: Run):
         )
         assert "mu ~ Normal(1, 1)   ← ⟨1⟩" in printed
     assert "Structure z > NUTS *" in str(shell.user_ns["gated"].schedule("Structure z > NUTS *"))
+
+
+def test_calls_of_python_end_in_one_sentence_too(shell: InteractiveShell, run: Run, fail: Fail, mixture: Any):
+    """They showed some fifty lines of our frames; the whole traceback is a `%tb` away."""
+    shell.user_ns["r"] = mixture.sample(draws=5, warmup=5, chains=1, seed=0)
+    for call, says in {
+        "r.derive('q = nope + 1')": "No site is called 'nope'",
+        "def ask(r):\n    return r.plot('nope')\nask(r)": "No parameter named 'nope'",
+        "r.extend(500)": "run.resume(500) makes 500 draws more",
+        "mixture.eliminate('nope')": "No site named 'nope'",
+    }.items():
+        _, text = fail(call)
+        assert says.lower() in text.lower() and "%tb" in text and "gibbsite/" not in text
+        assert len(text.splitlines()) < 10
+    assert "gibbsite/" in run("%tb")
+    assert "1/0" in fail("1/0")[1] and "%tb" not in fail("1/0")[1]  # what is not ours stays as it is
+    _, text = fail("%predict r --data nowhere")
+    assert "there is no 'nowhere' in the notebook" in text

@@ -16,6 +16,7 @@ from gibbsite.diagnostics.predictive.probabilities import probabilities
 from gibbsite.diagnostics.verdict.elpd import scored
 from gibbsite.errors import CheckpointError, ModelError, OptionError
 from gibbsite.ground import arguments as sensible
+from gibbsite.ground.arguments import shown
 from gibbsite.ground.of_process import OfProcess
 from gibbsite.kernels.nuts.report import Centring, learnt_centring
 from gibbsite.sampling.engine.engine import INPUTS
@@ -80,8 +81,11 @@ class Run(OfProcess, Looking):
     def extend(self, until: str, max_draws: int = 20_000) -> "Run":
         """Go on until every scalar meets `until` (such as "ess>400, rhat<1.01") or there are `max_draws`
         draws per chain in all; blocks. Conditions are looked at whenever the draws have grown by half."""
-        if sensible.text("until", until, "ess>400, rhat<1.01") is None:
-            raise OptionError("until: say what to go on for, such as 'ess>400, rhat<1.01'")
+        if not isinstance(until, str):
+            raise OptionError(
+                f"until: say what to go on for, such as 'ess>400, rhat<1.01', not {shown(until)}; "
+                "run.resume(500) makes 500 draws more per chain"
+            )
         aim, most = Until.parse(until, self._chains), sensible.count("max_draws", max_draws, 1)
         self._until, self._max_draws = aim, most
         return self.resume()

@@ -1,5 +1,7 @@
 """A run as one HTML file that needs nothing else: no kernel, no network, no JavaScript."""
 
+import errno
+import os
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -93,6 +95,8 @@ def write_report(run: Run, model: Any, path: str | PathLike[str]) -> Path:
         OSError: the file cannot be written.
     """
     target = Path(path)
+    if not target.parent.is_dir():  # what is drawn takes a while
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
     target.write_text(report_html(run, model), encoding="utf-8")
     return target
 

@@ -14,7 +14,7 @@ from gibbsite.prediction.uses.comparing import Compared, Entry
 from gibbsite.prediction.uses.contrasting import contrast
 from gibbsite.prediction.uses.deciding import decide
 from gibbsite.prediction.uses.effects import Effects
-from gibbsite.views.ink.svg import elided
+from gibbsite.views.ink.svg import elided, told_apart
 from gibbsite.views.plots.plot import tables_of
 from gibbsite.views.predictions.checks import plots_of_checks
 from gibbsite.views.predictions.uses import use_rows
@@ -157,6 +157,9 @@ def test_names_that_are_too_long_keep_their_ends():
     assert elided("Newcastle upon Tyne 12") == "Newcastle up…ne 12"
     assert len(elided("Newcastle upon Tyne 12")) == 18
     assert elided("York") == "York"
+    alike = [f"a very long county name {i} in the end" for i in (7, 12)]
+    assert told_apart([*alike, "York"]) == ["a very long cou…7…", "a very long co…12…", "York"]
+    assert told_apart(["Newcastle upon Tyne 12", "York"]) == ["Newcastle up…ne 12", "York"]
 
 
 @pytest.mark.parametrize("count", [2, 7, 60, 1707])

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -55,6 +56,28 @@ def elided(words: str, most: int = _NAME) -> str:
         return words
     end = (most - 1) // 3
     return f"{words[: most - 1 - end]}…{words[-end:]}"
+
+
+def _shared(names: Sequence[str]) -> int:
+    """How many letters all begin with."""
+    letters = zip(*names, strict=False)
+    return next((i for i, some in enumerate(letters) if len(set(some)) > 1), min(map(len, names)))
+
+
+def told_apart(names: Sequence[str], most: int = _NAME) -> list[str]:
+    """Names that are too long as `elided` has them; those that would be the same so, with what differs."""
+    short = [elided(n, most) for n in names]
+
+    def apart(name: str, as_others: str) -> str:
+        alike = [n for n, s in zip(names, short, strict=True) if s == as_others]
+        if len(set(alike)) == 1:
+            return as_others
+        begin = _shared(alike)
+        end = _shared([n[begin:][::-1] for n in alike])
+        own = clipped(name[begin : len(name) - end], most - 2)
+        return f"{name[: max(0, most - 2 - len(own))]}…{own}{'…' * bool(end)}"
+
+    return [apart(n, s) for n, s in zip(names, short, strict=True)]
 
 
 def text(x: float, y: float, words: str, *, size: float = SIZE, anchor: str = "start", **style: str) -> str:
@@ -279,11 +302,13 @@ class Axes:
             f'viewBox="{left:g} {top} {wide:g} {high:g}" overflow="hidden">{"".join(self.parts)}</svg>'
         )
         back = [f'<line x1="{left:g}" x2="{right:g}" y1="{base:g}" y2="{base:g}" {_LINE}/>']
-        for value, words in _ticks(self.y, self.y_ticks, max(2, int((base - TOP) / 28))):
+        ticks = _ticks(self.y, self.y_ticks, max(2, int((base - TOP) / 28)))
+        named = told_apart([words for _, words in ticks])
+        for (value, _), words in zip(ticks, named, strict=True):
             py = float(self._py(value))
             if self.y_ticks is None:
                 back.append(f'<line x1="{left:g}" x2="{right:g}" y1="{py:.1f}" y2="{py:.1f}" {_FAINT}/>')
-            back.append(text(left - 5, py + 3.5, elided(words), size=10, anchor="end"))
+            back.append(text(left - 5, py + 3.5, words, size=10, anchor="end"))
         for value, words in _ticks(self.x, self.x_ticks, max(2, int((right - left) / 62))):
             back.append(text(float(self._px(value)), base + 13, words, size=10, anchor="middle"))
         if self.x_label:

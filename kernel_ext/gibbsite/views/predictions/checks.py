@@ -10,7 +10,7 @@ from gibbsite.prediction.uses.checking import BINARY, CATEGORIES, CENSORED, COUN
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.views.ink import svg
 from gibbsite.views.ink.colours import BAD, CHAINS, OTHERS
-from gibbsite.views.ink.svg import elided
+from gibbsite.views.ink.svg import told_apart
 from gibbsite.views.plots.plot import (
     INK,
     Axis,
@@ -165,7 +165,7 @@ def _outcome(checks: Checks, few: bool) -> Plot:
     title = "how often each value" if whole else "share of values below"
     plot = replace(plot, name="check outcome", title=f"{name}: {title}")
     if whole and checks.called:
-        named = tuple((float(i), elided(t, _NAME)) for i, t in enumerate(checks.called))
+        named = tuple((float(i), t) for i, t in enumerate(told_apart(checks.called, _NAME)))
         plot = replace(plot, x=replace(plot.x, ticks=named[:: -(-len(named) // _NAMED)]))
     if checks.before is None or whole:
         return plot

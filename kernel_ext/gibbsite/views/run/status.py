@@ -182,7 +182,7 @@ def _trouble(run: Any, snapshot: Any) -> list[str]:
 def table_html(content: Content, labels: Sequence[str] | None = None) -> str:
     """The measures of the worst scalars, or of `labels` in their order with the dashes of their lines, as
     HTML without a style sheet."""
-    rows, first = words.rows(content)[:_ROWS], "worst first"
+    rows, first = [{**r, "label": r["shown"]} for r in words.rows(content)[:_ROWS]], "worst first"
     if labels is not None:
         of = {row["label"]: row for row in words.rows(content)}
         rows = [{**of[n], "label": f"{stroke(i)} {of[n]['shown']}"} for i, n in enumerate(labels) if n in of]
