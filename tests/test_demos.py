@@ -148,3 +148,10 @@ def test_notebook_runs_top_to_bottom(path: Path):
     last = notebook.cells[-1]
     assert last.source.startswith("assert")
     assert last.execution_count is not None
+
+
+def test_the_command_tells_its_version(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    told = capsys.readouterr().out
+    assert told.startswith(f"gibbsite {gibbsite.__version__}") and f"jax {jax.__version__}" in told

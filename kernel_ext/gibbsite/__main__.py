@@ -33,13 +33,15 @@ _OPTIONS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    called = "gibbsite" if Path(sys.argv[0]).stem == "gibbsite" else "python -m gibbsite"
     parser = argparse.ArgumentParser(
-        prog="python -m gibbsite", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=called, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     commands = parser.add_subparsers(required=True, metavar="command")
     demo = commands.add_parser("demo", help="run a demo on real data")
     demo.set_defaults(run=run_demo)
-    demo.add_argument("name", choices=["mixture", "changepoint"])
+    demo.add_argument("name", choices=["mixture", "changepoint"], metavar="mixture|changepoint")
     _add_counts(demo)
     sample = commands.add_parser("sample", help="sample from a model into a store")
     sample.set_defaults(run=run_sample)
@@ -87,6 +89,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GibbsiteError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
+
+
+class _Version(argparse.Action):
+    """Ours, and what a run depends on."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from gibbsite.storage.checkpoint import versions
+
+        print(", ".join(f"{name} {version}" for name, version in versions().items()))
+        parser.exit()
 
 
 def _steps_or_auto(text: str) -> int | str:

@@ -175,6 +175,12 @@ def test_two_runs_of_one_process_do_not_write_one_store(model, tmp_path):
         with pytest.raises(StoreError, match=rf"process {os.getpid()}"):
             other.continue_()
         assert other.status == "stopped"
+        shown = []
+        with pytest.raises(StoreError, match="process"):  # a dashboard would wait for it for ever
+            model.sample(
+                **{**OPTIONS, "draws": 10_000_000}, store=folder, resume="auto", on_start=shown.append
+            )
+        assert shown[0].status == "failed" and "process" in shown[0].snapshot().message
     finally:
         run.stop()
         run.wait()

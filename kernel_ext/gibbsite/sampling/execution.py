@@ -197,7 +197,12 @@ class Execution:
         with self._by_one_thread("resuming"):
             self._check_process()
             if self._store is not None:
-                self._store.claim()
+                try:
+                    self._store.claim()
+                except StoreError as error:
+                    self._fail(error)
+                    self._notify()  # whoever shows the run waits for nothing
+                    raise
             self._stop.clear()
             self._leaving = False  # whoever was told to end and did not goes on as before
             self._error = self._message = self._store_error = None
