@@ -4,6 +4,7 @@ import sys
 import time
 from types import SimpleNamespace
 
+import IPython.display
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -77,6 +78,23 @@ def test_what_takes_long_is_told_where_somebody_sits(monkeypatch):
     out.text = ""
     in_pieces(lambda row, other: row, jnp.arange(200.0), 1.0, 16, "likelihoods")
     assert out.text == ""
+
+
+def test_in_a_notebook_it_has_a_display_of_its_own(monkeypatch):
+    """Standard error leaves an empty box behind, in saved notebooks, too."""
+    monkeypatch.setattr(telling, "_A_MOMENT", 0.0)
+    monkeypatch.setattr(telling, "_PAUSE", 0.0)
+    stream = type("OutStream", (Terminal,), {"__module__": "ipykernel.iostream", "isatty": lambda _: False})()
+    said = []
+
+    def display(told, **options):
+        said.append(told["text/plain"])
+        return SimpleNamespace(update=lambda told, raw: said.append(told["text/plain"]))
+
+    monkeypatch.setattr(IPython.display, "display", display)
+    monkeypatch.setattr(sys, "stderr", stream)
+    in_pieces(lambda row, other: row, jnp.arange(200.0), 1.0, 16, "likelihoods")
+    assert "likelihoods at 128 of 200 draws" in said and said[-1] == "" and stream.text == ""
 
 
 def test_it_ends_between_pieces(monkeypatch):
