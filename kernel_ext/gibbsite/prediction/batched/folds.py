@@ -26,6 +26,7 @@ from gibbsite.errors import DataError, ModelError, OptionError, ScheduleError, U
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
+from gibbsite.ground.telling import Telling
 from gibbsite.inputs.tables import in_order_of
 from gibbsite.kernels.blocks.finite import INPUTS_KWARG
 from gibbsite.kernels.blocks.metropolis import rows_apart
@@ -129,6 +130,7 @@ def _scores(
     group; their Monte Carlo standard errors; and which refits are not to be relied on."""
     folds = range(len(names))
     held = {k: _spread(groups == k, there) for k in folds}
+    of_all = {n for part in parts_of(run) for n in part.model.analysis.doubts}
     fits = refits(run, [{n: ~h for n, h in held[k].items()} for k in folds], names)
     alone = all((groups == k).sum() == 1 for k in folds)
     each = np.full(len(names) if joint else len(groups), np.nan)
@@ -137,7 +139,7 @@ def _scores(
     for k in folds:
         one = fits[names[k]]
         # of what is left out the prior alone should tell: what stood still there is no draw from it
-        if not one.verdict.ok or one.verdict.notes:
+        if not one.verdict.ok or {*one.verdict.notes} - of_all:
             doubtful.append(f"{names[k]}: {one.verdict}")
         # labels were drawn without what is left out; of a single datum they can be summed out as well
         if alone:
@@ -201,8 +203,10 @@ def refits(run: Any, counts: list[dict[str, np.ndarray]], names: list[str]) -> d
     if len(sets) > 1 and same_program(model, some, made):
         data = [arrays_of(model, *c) for c in calls]
         fits, again, _ = together(Class(sets, model.plan(), data, {}), options)
-    for one in again:
+    telling = Telling("refits one by one", len(again), "folds")
+    for k, one in enumerate(again, 1):
         fits[one.name] = one.model.sample(**options)
+        telling.at(k)
     return fits
 
 

@@ -17,6 +17,7 @@ from gibbsite.errors import DataError, GibbsiteError, ModelError, OptionError, U
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import shown
 from gibbsite.ground.lazy_import import later
+from gibbsite.ground.telling import Telling
 from gibbsite.inputs.tables import missing
 from gibbsite.prediction.asked.new_data import asked_of
 from gibbsite.prediction.batched.classes import Class, Made, Set, classes_of, set_of
@@ -293,11 +294,13 @@ def fit(
             told.append(f"{len(some.sets)} together in {seconds:.1f} s{rows}")
     options = dict(options)
     store = options.pop("store", None)
-    for one in alone:
+    telling = Telling("fits one by one", len(alone), "data sets")
+    for k, one in enumerate(alone, 1):
         try:
             fits[one.name] = one.model.sample(**options, **_store_of(one.name, store))
         except GibbsiteError as error:
             failures[one.name] = error
+        telling.at(k)
     if alone:
         told.append(f"{len(alone)} one by one")
     return fits, failures, "; ".join(told)
@@ -324,7 +327,10 @@ def together(some: Class, options: Mapping[str, Any]) -> tuple[dict[Any, Fit], l
     if lanes.at_once == 1 and on is None:  # one fills a processor: a run of its own has all that runs have
         return {}, some.sets, 0.0
     fits, again = {}, []
-    found = list(lanes.fitted(some.data))
+    found, telling = [], Telling("fits", count, "data sets")
+    for lane in lanes.fitted(some.data):
+        found.append(lane)
+        telling.at(len(found))
     seconds = time.monotonic() - began
     for one, lane in zip(some.sets, found, strict=False):
         fitted = Fit(one, some, lane, settings, seconds / count)
