@@ -226,6 +226,8 @@ def test_contrasts_effects_and_decisions(run):
     np.testing.assert_allclose(c.to_frame(average=True)["mean"], d["c"].mean(), rtol=1e-4)
     ratio = flat(treated.expected["y"]).mean(1) / flat(not_treated.expected["y"]).mean(1)
     np.testing.assert_allclose(c.to_frame("risk ratio")["mean"], ratio.mean(), rtol=1e-4)
+    with pytest.raises(OptionError, match=r"'y' is no probability"):
+        c.to_frame("odds ratio")
     assert len(c.to_frame()) == 60
     effects = run.effects("x", [0.0, 2.0])
     np.testing.assert_allclose(flat(effects.slope), d["b"], atol=1e-4)

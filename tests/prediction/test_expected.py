@@ -242,3 +242,14 @@ def test_of_steps_it_is_the_mean_given_what_was_before():
     one, none = (run.predict(x=np.r_[x, v, v], y=more) for v in (1.0, 0.0))
     effect = gb.contrast(one, none).to_frame()["mean"].to_numpy()
     np.testing.assert_allclose(effect[-2:], run.draws["b"].mean(), rtol=1e-3)
+
+
+def test_odds_ratios_are_those_of_the_averages():
+    run = ran(lambda m: dist.Bernoulli(logits=m))
+    c = gb.contrast(run.predict(do={"x": 1.0}), run.predict(do={"x": 0.0}))
+    exact = np.exp(run.draws["b"])  # all rows alike
+    np.testing.assert_allclose(c.odds_ratio, exact, rtol=1e-4)
+    assert c.to_frame("odds ratio")["mean"].iloc[0] == pytest.approx(exact.mean(), rel=1e-4)
+    low = gb.contrast(run.predict(), run.predict(do={"x": 0.0}))
+    a, b = (p.mean(-1) for p in (low.a.expected["y"], low.b.expected["y"]))
+    np.testing.assert_allclose(low.odds_ratio, a / (1 - a) * (1 - b) / b, rtol=1e-4)

@@ -7,6 +7,8 @@ import jax
 import numpy as np
 from numpyro.distributions import biject_to, constraints
 
+from gibbsite.density import Density
+from gibbsite.density.current import why_not
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.diagnostics.measures.convergence import bfmi, rank_rhat, sorted_rhat
 from gibbsite.diagnostics.measures.moments import Moments
@@ -271,11 +273,19 @@ def disagreement(
     return [Notice(f"R-hat is above 1.01 for {_few(bad)}", hint or "draw more", "rhat")]
 
 
-def labels_switched(sites: Sequence[str]) -> Notice:
-    """The notice of chains that differ by the names of their components alone."""
+def labels_switched(sites: Sequence[str], density: Density | None = None) -> Notice:
+    """The notice of chains that differ by the names of their components alone. Of a `density` it is known
+    which of the sites can be put in order."""
+    fit = (
+        ["…"]
+        if density is None
+        else [repr(n) for n in sites if n in density.sites and not why_not(density, n)]
+    )
+    ordered = f"put them in order (`model.ordered({fit[0]})`), or " if fit else ""
+    none = "" if fit else "; none of them is a vector of numbers that could be put in order"
     return Notice(
         f"labels switched: the components of {', '.join(sites)} differ in order between chains",
-        "put them in order (`model.ordered(…)`), or look only at what does not depend on labels",
+        f"{ordered}look only at what does not depend on labels{none}",
         "labels",
         tuple(sites),
     )

@@ -14,14 +14,15 @@ from gibbsite.prediction.prediction import Prediction
 from gibbsite.sampling.derived.interval import chosen
 from gibbsite.showing import Shown, views
 
-KINDS = ("difference", "ratio", "risk ratio")
+KINDS = ("difference", "ratio", "risk ratio", "odds ratio")
+_OF_AVERAGES = ("risk ratio", "odds ratio")
 
 
 class Contrast(Shown):
     """Of `a` against `b`, draw by draw, at `site`: `difference` and `ratio` per row `[chain, draw, *shape]`,
-    and `risk_ratio` `[chain, draw]`, the ratio of the averages over rows; of rows that are vectors, of each
-    component, on last axes. Of data they are those of what is expected at the draw, without the outcomes' own
-    noise."""
+    and `risk_ratio` and `odds_ratio` `[chain, draw]`, those of the averages over rows; of rows that are
+    vectors, of each component, on last axes. Of data they are those of what is expected at the draw, without
+    the outcomes' own noise."""
 
     def __init__(self, a: Prediction, b: Prediction, site: str):
         self.a, self.b, self.site = a, b, site
@@ -48,6 +49,13 @@ class Contrast(Shown):
         return self._of("risk ratio", self._average)
 
     @property
+    def odds_ratio(self) -> np.ndarray:
+        """The odds a / (1 − a) of the average of a over rows, divided by those of b. Raises `OptionError` for
+        what are no probabilities, and for elements of a total."""
+        check_total(self.a, self.site, "contrast")
+        return self._of("odds ratio", self._average)
+
+    @property
     def components(self) -> tuple[int, ...]:
         """The axes of the site along which its rows are vectors."""
         return self.a.facts.components.get(self.site, ())
@@ -62,6 +70,11 @@ class Contrast(Shown):
             a, b = self._both
             return average(once_around(a - b, -turn / 2, turn))
         a, b = (average(v) for v in self._both)
+        if kind == "odds ratio":
+            if min(a.min(), b.min()) < 0 or max(a.max(), b.max()) > 1:
+                raise OptionError(f"contrast: {self.site!r} is no probability, of which there are odds")
+            with np.errstate(divide="ignore", invalid="ignore"):
+                a, b = a / (1 - a), b / (1 - b)
         with np.errstate(divide="ignore", invalid="ignore"):
             return a - b if kind == "difference" else np.where(b == 0, np.nan, a / b)
 
@@ -72,13 +85,13 @@ class Contrast(Shown):
         with `by` over the rows of each value of a column (or of an array as long as the rows); of rows that
         are vectors, of each component. `weights`, likewise, say how much each row counts in averages.
 
-        `kind` is "difference", "ratio" or "risk ratio", which is the ratio of averages. Raises `OptionError`
-        for another kind, and for averages of elements that always sum to the same; `UnknownNameError` for a
-        column, `DataError` for another length.
+        `kind` is "difference", "ratio", or "risk ratio" and "odds ratio", which are of averages. Raises
+        `OptionError` for another kind, and for averages of elements that always sum to the same;
+        `UnknownNameError` for a column, `DataError` for another length.
         """
         if kind not in KINDS:
             raise OptionError(f"kind is one of {', '.join(map(repr, KINDS))}, not {shown(kind)}")
-        if by is not None or average or weights is not None or kind == "risk ratio":
+        if by is not None or average or weights is not None or kind in _OF_AVERAGES:
             check_total(self.a, self.site, "contrast")
             over = Averages.over(self.a.facts, self.site, self.a.draws[self.site].shape[2:], by, weights)
             return over.table(kind, columns_of(self._of(kind, over), chosen()), "contrast")

@@ -172,7 +172,8 @@ class Monitor:
                 self.modes, apart = None, [labels_switched(renamed)]
             if self.modes is not None:
                 apart = [noticed_modes(self.modes, hints.for_modes(self._plan))]
-            found += apart
+            density = self._plan.density
+            found += [labels_switched(n.sites, density) if n.topic == "labels" else n for n in apart]
             found = [n for n in found if n.topic != "stuck" or not named & set(n.sites)]
             self.stuck = {c: k for c, k in self.stuck.items() if k.partition("[")[0] not in named}
             # those of chains that had not met would not agree now, unless they are few
