@@ -1052,3 +1052,16 @@ def test_a_table_of_one_column_is_no_outcome():
 
     with pytest.raises(DataError, match=r"are a table, of days: take one of its columns, .*\['days'\]"):
         gb.model(model, Y, pd.DataFrame({"days": Y}))
+
+
+def test_what_is_one_of_two_texts_is_told_where_they_are_computed_with():
+    """The sign of a slope hangs on it, and it is the alphabet's."""
+
+    def model(t):
+        a, b = (numpyro.sample(n, dist.Normal(0, 1)) for n in "ab")
+        c = numpyro.sample("c", dist.Normal(0, 1).expand([2]).to_event(1))
+        numpyro.sample("y", dist.Normal(a + b * t["sex"] + c[t["arm"]], 1.0), obs=t["y"])
+
+    t = pd.DataFrame({"sex": list("fmfm"), "arm": ["drug", "none"] * 2, "y": np.zeros(4)})
+    told = [n for n in gb.model(model, t).notes if "computes with" in n]
+    assert told == ["the model computes with t['sex']: 0 is 'f', 1 is 'm'"]

@@ -11,6 +11,7 @@ from gibbsite.density.intervals import range_of
 from gibbsite.density.known_elements import constant_value, fitted, kept_elements
 from gibbsite.errors import DataError, ModelError
 from gibbsite.validation.covariates import (
+    binary_notes,
     check_covariates,
     code_notes,
     figure_notes,
@@ -99,6 +100,7 @@ def impossible_values(
         *(_note(density, one) for one in found),
         *counted_notes(density),
         *codes,
+        *binary_notes(density, labels),
         *missing_notes(density),
         *unread_notes(density),
         *intercept_notes(density),

@@ -361,6 +361,15 @@ def code_notes(
         yield told
 
 
+def binary_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A sentence for each argument of two texts whose codes, 0 and 1, parameters are computed with."""
+    names = dict(zip(density.data_vars, density.arguments.names, strict=True))
+    coded = {v: n for v, n in names.items() if len(labels.get(n, ())) == 2 and not _all_numbers(labels[n])}
+    for variable in amounts(density, coded):
+        no, yes = labels[names[variable]]
+        yield f"the model computes with {names[variable]}: 0 is {no!r}, 1 is {yes!r}"
+
+
 def _numbers(name: str, texts: Sequence[str]) -> str:
     """How texts become the numbers that they are; "" where they are none."""
     if _all_numbers(texts):
