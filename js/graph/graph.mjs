@@ -11,7 +11,7 @@ import { layKeys, labelKeys } from "./keys.mjs";
 import { after, LABELS, offered, turned, wayOf } from "./events.mjs";
 import { arrangeMap, layMap, onMap, reveal, shownView, wantsMap } from "./map.mjs";
 import { isDrawn, nearest } from "./forms.mjs";
-import { legendOf, panelHtml, panelOf } from "./panel.mjs";
+import { legendOf, levelsLegend, panelHtml, panelOf } from "./panel.mjs";
 import { answer, badgesOf, clicked, freshState, highlight, stepWords, turnedTo } from "./state.mjs";
 import { viewOf } from "./view.mjs";
 
@@ -126,11 +126,12 @@ function tell(args, state, facts, store) {
   const html = draws.data.name?.[0] === name ? draws.data.html[0] : at < 0 ? "" : run.told[at];
   const { steps = [] } = store;
   const dark = args.plot.document?.gibbsiteDark ? store.colours.dark : {};
-  const legend = steps.length ? legendOf({ ...store.colours, ...dark }) : "";
+  const colours = { ...store.colours, ...dark };
+  const legend = (steps.length ? legendOf(colours) : "") + (state.byLevel ? levelsLegend(colours) : "");
   const words = answer(facts, state) || stepWords(state, steps);
   args.panel.text = panelHtml(words, fact && name !== null ? panelOf(facts, name, html) : "", legend);
-  // What was intervened on is deterministic now: Undo must stay in reach.
-  const fits = fact ? /latent|observed|deterministic/.test(fact.kind) : args.change.visible;
+  // What was intervened on is deterministic now, and can be undone.
+  const fits = fact && /latent|observed|deterministic/.test(fact.kind);
   args.change.visible = Boolean(live && args.changeable && fits);
   if (fact) {
     const { kernels = [], kernel = "" } = fact.told;
@@ -158,7 +159,8 @@ function show(args, store, state, whole = false) {
   plot.gibbsiteState = state;
   const chosen = state.selected !== old.selected;
   if (whole) arrange(args, state, store, view);
-  if (chosen || state.other !== old.other || state.given !== old.given || state.step !== old.step || whole) {
+  const asked = state.other !== old.other || state.given !== old.given || state.step !== old.step;
+  if (chosen || asked || state.byLevel !== old.byLevel || whole) {
     tell(args, state, view.facts, store);
   }
   if (chosen) plot.document?.gibbsite?.("select", { node: state.selected });
@@ -189,12 +191,20 @@ function draw(args, store, label, lay = false) {
     const fresh = plot.gibbsiteLaid !== state.view;
     plot.gibbsiteLaid = state.view;
     requestAnimationFrame(() => {
-      layMap(args); // once the page has its new sizes
-      if (fresh) reveal(args, view.facts[state.selected ?? view.nodes.name[0]].box);
+      // once the page has its new sizes; the map's box follows where one looks then
+      if (fresh) reveal(args, view.facts[state.selected ?? firstSeen(args, view)].box);
+      layMap(args);
     });
   }
   if (figure && label && state.selected !== null && !lay) reveal(args, view.facts[state.selected].box);
   if (figure && label) labelKeys(figure, view, state.selected, badges);
+}
+
+/** The node that one looks at first: of a drawing too large to be seen at once an outcome, where much of it comes
+ * together, and not a corner. @param {any} args @param {View} view */
+function firstSeen(args, view) {
+  const observed = view.nodes.name.filter((name) => view.facts[name].kind === "observed");
+  return (args.map.visible && observed.at(-1)) || view.nodes.name[0];
 }
 
 /** What the keyboard does. @param {any} args @param {Store} store */

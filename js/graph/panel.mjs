@@ -29,7 +29,10 @@ const HINT =
   "click for its conditional and its kernel. Then Shift-click a second node: are the two independent? " +
   "Ctrl-click adds a node to what is given. A click on a plate's label closes it, a double click opens what " +
   "stands for several nodes. By keyboard: Tab into the graph, arrows, Enter, Escape, + opens; Tab again to the " +
-  "plates, Enter closes and opens them.";
+  "plates, Enter closes and opens them. Above the graph, kind colours nodes by what they are (round: drawn from a " +
+  "continuous distribution, hexagon: from a discrete one, rectangle: computed or given; orange: observed), level " +
+  "by when they are computed. Below it, of a node that was clicked: element, condition, do and undo change the " +
+  "model that is shown, and use kernel its schedule; each says the line of Python that does the same.";
 
 /** @param {string} text */
 export function escaped(text) {
@@ -118,6 +121,16 @@ export function legendOf(colours) {
   const swatch = `<span style="display:inline-block;width:26px;height:11px;margin-right:8px;${box}"></span>`;
   const words = "summed out of the target, and drawn again after each step; the numbers above go through the order";
   return `<p class="gp k gp-legend">${swatch}${words}</p>`;
+}
+
+/** What the colours by level mean. @param {import("./shapes.mjs").Colours} colours */
+export function levelsLegend(colours) {
+  const rows = Object.entries(LEVELS).map(([level, [when, why]]) => {
+    const box = `background:${colours.level[level]};border:1px solid rgba(127,127,127,.6)`;
+    const swatch = `<span style="display:inline-block;width:26px;height:11px;margin-right:8px;${box}"></span>`;
+    return `${swatch}${when}: ${why}`;
+  });
+  return `<p class="gp k gp-legend" style="clear:both">${rows.join("<br>")}</p>`;
 }
 
 /** The whole of the panel's HTML. @param {string} answer @param {string} panel @param {string} [legend] */

@@ -9,7 +9,7 @@ TITLE_SIZE, TEXT_SIZE = 14, 11
 _TITLE_CHAR, _TEXT_CHAR = 8.2, 6.1
 _MAX_TEXT = 40
 READABLE = 60  # a graph of more nodes is shown in its overview first, and with names alone on its nodes
-LEVEL_FILL = {"data": "#eceff1", "model": "#f6dfb8", "generated": "#cfe8dc"}
+LEVEL_FILL = {"data": "#eceff1", "model": "#f0d9e6", "generated": "#cfe8dc"}
 # Okabe and Ito's colours, softened: told apart by colour-blind readers, on light and dark grounds
 FILL = {
     "latent": "#dcebf7",
@@ -42,7 +42,7 @@ DARK = {
         "factor": "#57302a",
         "plate": "#36402a",
     },
-    "level": {"data": "#343b43", "model": "#51401a", "generated": "#1f4a3c"},
+    "level": {"data": "#343b43", "model": "#4f2b44", "generated": "#1f4a3c"},
     "edge": "#97a2ad",
     "ink": "#e3e7ec",
     "paper": "#16191d",
