@@ -273,6 +273,28 @@ def test_a_schedule_that_cannot_cross_is_found():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tied", [False, True])
+def test_names_of_components_are_no_part_that_is_not_reached(tied):
+    """Of parts far apart each chain keeps the names that it began with, and README's mixture was "wrong"; two
+    coins beside it that must differ still are."""
+
+    def mixture(x):
+        mu = numpyro.sample("mu", dist.Normal(0, 5).expand([2]).to_event(1))
+        if tied:
+            coins(np.array(1))
+        with numpyro.plate("n", len(x)):
+            z = numpyro.sample("z", dist.Bernoulli(0.5))
+            numpyro.sample("x", dist.Normal(mu[z], 1.0), obs=x)
+
+    x = np.array([-8.0, -8.5, -7.9, 8.2, 7.7], np.float32)
+    check = whole(mixture, x, "Gibbs z (*) Conjugate mu" + " (*) Gibbs a (*) Gibbs b" * tied, count=64)
+    replicates, sweeps = check._made()
+    found = reach(sweeps, replicates, check.model, always)
+    assert found.state == ("wrong" if tied else "right"), found
+    assert ("moves a, b" if tied else "but for the names of z") in found.text
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_workers_calibrate(wrong):
     """Also that they fit the data that each truth has made: with another's, ranks are far from uniform."""

@@ -2,23 +2,30 @@
 
 Whatever keeps the posterior may still never get from one part of it to another: two coins that must differ,
 moved one by one. Chains start at draws of the prior of positive density; an element that no chain ever moves,
-and that differs between chains, is not sampled.
+and that differs between chains, is not sampled. Where components can be renamed, chains that differ by their
+names alone do not differ.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
+from scipy import optimize
 
 from gibbsite.checking.finding import Finding
 from gibbsite.checking.invariance import Sweeps
 from gibbsite.checking.replicates import Replicates
+from gibbsite.density import Density
+from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
+from gibbsite.density.intervals import range_of_support
 
 TEST = "reach"
 _CHAINS = 256
 _SWEEPS = 20
 _LOOKS = 8
+_MOST_NAMES = 12
 _BLIND = "parts of the posterior that no start was in, and how long a way between two takes"
 
 
@@ -44,8 +51,12 @@ def reach(sweeps: Sweeps, replicates: Replicates, model: Any, going: Callable[[]
         why = "fewer than two draws of the prior are possible with these data"
         return Finding(TEST, "open", why, _BLIND)
     stuck = []
-    for name in seen[0]:
-        paths = np.stack([one[name][possible] for one in seen]).reshape(len(seen), int(possible.sum()), -1)
+    every = {
+        n: np.stack([one[n][possible] for one in seen]).reshape(len(seen), int(possible.sum()), -1)
+        for n in seen[0]
+    }
+    of_one_naming, named = _renamed(model.density, every)
+    for name, paths in of_one_naming.items():
         still = (paths == paths[:1]).all((0, 1))
         differs = (paths[0] != paths[0][:1]).any(0)
         for i in np.flatnonzero(still & differs):
@@ -56,4 +67,35 @@ def reach(sweeps: Sweeps, replicates: Replicates, model: Any, going: Callable[[]
         few = ", ".join(stuck[:5]) + " …" * (len(stuck) > 5)
         why = f"no chain ever moves {few}, and chains differ there"
         return Finding(TEST, "wrong", f"{said}; {why}. Update what determines it together with it", _BLIND)
-    return Finding(TEST, "right", f"{said}: no discrete element keeps every chain where it began", _BLIND)
+    but = f" (but for the names of {', '.join(named)}: each chain may keep its own)" if named else ""
+    return Finding(
+        TEST, "right", f"{said}: no discrete element keeps every chain where it began{but}", _BLIND
+    )
+
+
+def _renamed(
+    density: Density, paths: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Paths `[look, chain, element]` of discrete sites, where those that bear names of components under which
+    the model stays the same have the first chain's; and the sites whose values that changes."""
+    found, changed = dict(paths), list[str]()
+    unchanged = Unchanged(density)
+    spans = {n: range_of_support(density.sites[n].support) for n in paths}
+    for k in sorted({int(high) + 1 for low, high in spans.values() if low == 0 and high < _MOST_NAMES}):
+        orders = [np.array([1, 0, *range(2, k)]), np.roll(range(k), 1)]  # all orders are made of these
+        for way in ways(density, orders[0].tolist()) if k > 1 else ():
+            borne = [n for n in paths if n in way.labels]
+            others = [replace(way, order=tuple(o.tolist())) for o in orders[1 : k - 1]]
+            if not borne or way.mirrored or not all(map(unchanged.by, (way, *others))):
+                continue
+            together = np.concatenate([paths[n] for n in borne], axis=2)
+            for c in range(1, together.shape[1]):
+                one, other = together[:, 0].ravel(), together[:, c].ravel()
+                met = np.array([[np.sum((one == a) & (other == b)) for b in range(k)] for a in range(k)])
+                _, names = optimize.linear_sum_assignment(-met.T)  # Kuhn 1955, by SciPy
+                for n in borne:
+                    found[n] = found[n].copy() if found[n] is paths[n] else found[n]
+                    found[n][:, c] = names[paths[n][:, c].astype(int)]
+            changed += [n for n in borne if not np.array_equal(found[n], paths[n])]
+            break
+    return found, tuple(dict.fromkeys(changed))

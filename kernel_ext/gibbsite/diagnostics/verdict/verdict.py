@@ -87,9 +87,10 @@ def judged(
     if over and not told:
         rest = f" and {len(over) - 1} more" * (len(over) > 1)
         # as many digits as tell it from the limit
-        worst_rhat = min(over[0].rhat, 99)
+        worst_rhat = over[0].rhat
         digits = 2 if round(worst_rhat, 2) > RHAT_LIMIT else 4
-        reasons.append(f"R-hat {worst_rhat:.{digits}f} of {over[0].called}{rest}")
+        number = f"{worst_rhat:.{digits}f}" if worst_rhat < 100 else "above 100"
+        reasons.append(f"R-hat {number} of {over[0].called}{rest}")
     few = [s for s in scalars if s.ess_bulk < ESS_PER_CHAIN * chains]
     if few and not told:
         worst = min(few, key=lambda s: s.ess_bulk)
