@@ -134,6 +134,9 @@ def _traced(tell: Callable[[str, bool], None]) -> Iterator[None]:
         tell(TRACING, False)
 
 
+_GRADIENTS = ("NUTS", "HMC")
+
+
 class Engine:
     """Initialises and advances the chains of one plan.
 
@@ -489,9 +492,12 @@ class Engine:
 
     @property
     def elements(self) -> int:
-        """How many numbers the latent sites of one chain are. Only after `compile`."""
-        shapes = self._programs["asked"].values.values()
-        return sum(int(np.prod(s.shape[1:], dtype=np.int64)) for s in shapes)
+        """How many numbers of one chain its log density is a density of: those of its latent sites, but for
+        what is integrated out of the target of gradients. Only after `compile`."""
+        target = next((b for b in self.plan.blocks if b.kernel in _GRADIENTS), None)
+        shapes = self._programs["asked"].values.items()
+        gone = () if target is None else target.eliminated
+        return sum(int(np.prod(s.shape[1:], dtype=np.int64)) for n, s in shapes if n not in gone)
 
     @property
     def window_ends(self) -> tuple[int, ...]:
