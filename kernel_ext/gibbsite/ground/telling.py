@@ -4,6 +4,10 @@ import sys
 import time
 from typing import Any
 
+from gibbsite.ground.lazy_import import later
+
+displays = later("IPython.display")
+
 _A_MOMENT = 2.0  # seconds
 _PAUSE = 0.2
 
@@ -34,13 +38,11 @@ class Telling:
             self._width = len(line)
 
     def _display(self, line: str) -> None:
-        from IPython.display import display
-
         told = {"text/plain": line}
         if self._shown is not None:
             self._shown.update(told, raw=True)
         elif line:
-            self._shown = display(told, raw=True, display_id=True)
+            self._shown = displays.display(told, raw=True, display_id=True)
 
 
 def _is_seen() -> bool:
