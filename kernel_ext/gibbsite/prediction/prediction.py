@@ -298,5 +298,5 @@ class Prediction(Shown):
     def __repr__(self) -> str:
         shape = next(iter(self._draws.values())).shape[:2] if self._draws else (0, 0)
         sites = ", ".join(f"{n} {list(self._draws[n].shape[2:])}" for n in self.outcomes if n in self._draws)
-        told = f"{sites}; {shape[0]} chains × {shape[1]} draws; {self.note}"
+        told = f"{sites}; {shape[0]} chain{'s' * (shape[0] != 1)} × {shape[1]} draws; {self.note}"
         return f"<Prediction of {self.model_name}: {told}>"

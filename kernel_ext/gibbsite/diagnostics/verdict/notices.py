@@ -42,9 +42,10 @@ def divergence_notice(divergent: int, draws: int, hint: str = "") -> list[Notice
     if not divergent:
         return []
     share = 100 * divergent / max(1, draws)
+    few = "less than 0.1" if share < 0.05 else f"{share:.1f}"
     return [
         Notice(
-            f"{divergent} divergent transition{'s' * (divergent > 1)} ({share:.1f} % of draws)",
+            f"{divergent} divergent transition{'s' * (divergent > 1)} ({few} % of draws)",
             hint or "other coordinates, or other priors",
             "divergences",
         )

@@ -205,7 +205,8 @@ class Looking(Deriving, Predicting, Shown):
 
     def __repr__(self) -> str:
         s = self.snapshot(limit=1)
-        text = f"<Run of {self.model_name}: {s.status}, {s.chains} chains × {s.draws_done} draws"
+        chains = f"{s.chains} chain{'s' * (s.chains != 1)}"
+        text = f"<Run of {self.model_name}: {s.status}, {chains} × {s.draws_done} draws"
         divergent = f", {sum(s.divergences)} divergences" if any(s.divergences) else ""
         return f"{text}{divergent}; {self.verdict}>"
 

@@ -175,7 +175,9 @@ def _trouble(run: Any, snapshot: Any) -> list[str]:
     verdict = run.verdict
     ended = snapshot.status in ("finished", "stopped", "failed")
     reasons = list(verdict.reasons) if ended and not verdict.ok else []
-    told = ("rhat", "stuck", "held", "labels", "orders", "signs", "divergences") if reasons else ()
+    told: tuple[str, ...] = ("divergences",) if ended and verdict.ok else ()  # few, which stop nobody
+    if reasons:
+        told = ("rhat", "stuck", "held", "labels", "orders", "signs", "divergences")
     return list(dict.fromkeys([*reasons, *(w.text for w in snapshot.warnings if w.topic not in told)]))
 
 
