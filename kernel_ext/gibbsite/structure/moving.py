@@ -76,6 +76,8 @@ class Structured:
                     self._known[way, inner] = Straight(
                         way, self.ways.model(way), self._args, self._kwargs, make, self.ways.growing(way)
                     )
+                    if (way, None) in self._known:  # a schedule changes nothing of the prior
+                        self._known[way, inner].looked_at_as(self._known[way, None])
                 except GibbsiteError as problem:
                     told = type(problem)(f"where {named(way)}: {problem}")
                     raise told.at(problem.place, problem.entry, problem.part) from problem

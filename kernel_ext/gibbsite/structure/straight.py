@@ -55,6 +55,10 @@ def _draws_anything(traced: Mapping[str, Any]) -> bool:
     return any(m["type"] == "sample" and not m["is_observed"] for m in traced.values())
 
 
+_OF_PRIOR = ("_best", "_fixed")
+"""What is kept of draws from the prior: see `Straight.looked_at`."""
+
+
 def _impossible(density: Any) -> DataError | None:
     """Why a model gives the data no density, where that is known without a draw: what lies outside of its
     support, at which no density looks, and a factor that is minus infinity."""
@@ -289,6 +293,10 @@ class Straight:
         if self.barred is None:
             _ = self._fixed if self.model is None else self._best
 
+    def looked_at_as(self, other: "Straight") -> None:
+        """Know what another one of the same way knows of its prior."""
+        self.__dict__.update({n: v for n, v in other.__dict__.items() if n in _OF_PRIOR})
+
     def ready(self) -> None:
         """Have everything that a program needs which is traced: what kernels learn, and constants."""
         self.looked_at()
@@ -297,7 +305,7 @@ class Straight:
     @property
     def impossible(self) -> bool:
         """Whether it was looked at, and found not `possible`."""
-        looked = self.barred is not None or bool({"_best", "_fixed"} & set(self.__dict__))
+        looked = self.barred is not None or bool({*_OF_PRIOR} & {*self.__dict__})
         return looked and not self.possible
 
     @cached_property
