@@ -291,9 +291,8 @@ def checked_plan(plan: Plan, described: dict[str, Any]) -> Plan:
         saved = {s["name"]: (tuple(s["shape"]), s["dtype"]) for s in described["sites"]}
         differ = [n for n in {**saved, **mine} if saved.get(n) != mine.get(n)]
         what = f"sites differ: {', '.join(differ[:4])}" if differ else "the sites agree, the program does not"
-        raise CheckpointError(
-            f"the saved run is of another model than {plan.model_name!r} ({name!r}): {what}"
-        )
+        own = "this one" if name == plan.model_name else repr(plan.model_name)
+        raise CheckpointError(f"the saved run, of {name!r}, is of another model than {own}: {what}")
     if checkpoint.data_hash(plan) != described["data"]:
         raise CheckpointError(
             f"the saved run of {name!r} is on other data than this model; bind the model to the same data"
