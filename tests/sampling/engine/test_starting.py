@@ -182,6 +182,23 @@ def test_what_is_summed_out_does_not_hide_a_mode_of_no_weight(seed):
     np.testing.assert_allclose(run.draws["b"].mean((0, 1)), [1.2, -1], atol=0.4)
 
 
+@pytest.mark.slow
+def test_other_starts_are_looked_at_where_what_is_discrete_is_summed_out():
+    """A line, or a decay that weighs .85: all first starts come to the decay, and chains there agree."""
+    x = np.linspace(0, 3, 25).astype(np.float32)
+    y = (1.3 - 0.38 * x + 0.25 * RNG(3).normal(size=25)).astype(np.float32)
+
+    def either(x, y):
+        m = numpyro.sample("m", dist.Bernoulli(0.5))
+        a, b, rise = (numpyro.sample(n, dist.Normal(0, 2)) for n in ("a", "b", "rise"))
+        k = numpyro.sample("k", dist.LogNormal(0, 0.5))
+        numpyro.sample("y", dist.Normal(jnp.where(m == 0, a + b * x, rise * jnp.exp(-k * x)), 0.25), obs=y)
+
+    run = gb.model(either, x, y).sample(draws=300, seed=1, schedule="Eliminate m > NUTS *")
+    assert "placed beyond a valley" in run.starts and not run.verdict.ok
+    assert (run.draws["m"].mean(1) < 0.5).any() and 0.1 < min(run.modes.weights) < 0.2
+
+
 def decay(x, y):
     """Where k is large all is over before the first datum: the likelihood is flat in both sites' scale."""
     k = numpyro.sample("k", dist.Normal(0.0, 5.0))

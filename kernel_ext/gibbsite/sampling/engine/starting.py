@@ -126,7 +126,7 @@ class Starting:
         if not self._rescue:
             return Start(walked.state, ", ".join(said))
         bounded = _WITHOUT_BOUND.isdisjoint(b.kernel for b in self._plan.blocks)
-        if bounded and not self._discrete and passes >= _LEAST_PASSES and engine.chains > 1:
+        if bounded and not self._stepped and passes >= _LEAST_PASSES and engine.chains > 1:
             looked = self._spread(walked, passes, stop)
             if looked is None:
                 return None
@@ -310,6 +310,15 @@ class Starting:
     def _discrete(self) -> bool:
         density = self._plan.density
         return density is not None and any(density.sites[n].discrete for n in density.latents)
+
+    @property
+    def _stepped(self) -> bool:
+        """Whether discrete latents are part of the state, and not summed out of the target: no way leads
+        from one of their values to another."""
+        density, summed = self._plan.density, {n for b in self._plan.blocks for n in b.eliminated}
+        return density is not None and any(
+            density.sites[n].discrete and n not in summed for n in density.latents
+        )
 
     @property
     def _mixed(self) -> list[str]:
