@@ -8,6 +8,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.diagnostics.verdict.stake import never_at_stake
 from gibbsite.plans.schedule.parse import update
 
 
@@ -57,6 +58,37 @@ def test_what_moves_or_cannot_is_not_told():
 
 
 SQUARE = np.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]])
+
+
+def test_a_few_draws_of_another_value_are_no_share():
+    """Summed out beside the parameters of one form, the other has a draw now and then: "converged", and the
+    other weighed as much as it may."""
+    x = np.linspace(0, 3, 25).astype(np.float32)
+    y = (1.3 - 0.38 * x + 0.25 * np.random.default_rng(0).normal(size=25)).astype(np.float32)
+
+    def either():
+        m = numpyro.sample("m", dist.Categorical(jnp.array([0.5, 0.5])))
+        a, b = numpyro.sample("a", dist.Normal(0, 2)), numpyro.sample("b", dist.Normal(0, 2))
+        k, rise = numpyro.sample("k", dist.LogNormal(0, 0.5)), numpyro.sample("rise", dist.Normal(0, 2))
+        numpyro.sample("y", dist.Normal(jnp.where(m == 0, a + b * x, rise * jnp.exp(-k * x)), 0.25), obs=y)
+
+    model = gb.model(either)
+    start = {"rise": np.full(4, 1.4, np.float32), "k": np.full(4, 0.5, np.float32)}
+    run = model.sample(draws=500, chains=4, seed=3, schedule="Eliminate m > NUTS *", init=start)
+    few = int((run.draws["m"] == 0).sum())
+    told = [n for n in run.verdict.notes if "at stake" in n]
+    assert len(told) == (few <= 3) and (not few or not told or f"in all draws but {few}" in told[0])
+    near = {**{n: v.copy() for n, v in run.draws.items()}, "m": np.ones((4, 500), np.int32)}
+    for count, words in {
+        0: "never at stake",
+        3: "hardly at stake: it is 1 in all draws but 3",
+        4: "",
+    }.items():
+        near["m"][0, :count] = 0
+        found = never_at_stake(run.plan, run._monitor.moments, near)
+        assert words in (found[0].text if found else "")
+        if found and words:
+            assert "summed out as it is" in found[0].hint
 
 
 def latin():

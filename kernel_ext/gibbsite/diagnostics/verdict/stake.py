@@ -23,6 +23,7 @@ _MOST_VALUES = 64
 _MOST_NAMED = 3
 _LOOKED_AT = 64
 """Elements that never moved that are looked at one by one."""
+_FEW, _MANY = 3, 400  # draws: of another value, and in all
 ONE_BY_ONE = ("Gibbs", "Window", "RandomWalk")
 """Kernels that draw the elements of a site that meet in a term one after another."""
 
@@ -30,16 +31,19 @@ ONE_BY_ONE = ("Gibbs", "Window", "RandomWalk")
 def never_at_stake(plan: Plan, moments: Moments, draws: Mapping[str, np.ndarray]) -> list[Notice]:
     """A notice of the discrete latents that the data inform, no element of which ever moved, in any chain,
     and which are the same in all: that their other values have no chance is what such a run cannot tell
-    apart from never having been where they have one. `draws` are `[chain, draw, *shape]`."""
+    apart from never having been where they have one. Of a site of one element nor do a few draws of another
+    value, beside what was drawn with the first. `draws` are `[chain, draw, *shape]`."""
     found = []
+    summed_out = {n for block in plan.blocks for n in block.eliminated}
     for site, m in moments.sites.items():
         members = plan.groups.get(site, (site,))
         info = plan.sites.get(site) or plan.sites[members[0]]
-        if info.role != "latent" or not info.discrete or not m.unmoved.size:
+        if info.role != "latent" or not info.discrete:
             continue
         predicted = {site, *members} & set(plan.generated)
         owned = any(site in g for n, g in plan.groups.items() if n in moments.sites and n != site)
-        if predicted or owned or not _constant(draws[site]):
+        still = m.unmoved.size and _constant(draws[site])
+        if predicted or owned or not (still or (site in summed_out and _hardly(draws[site]))):
             continue
         if _lets_vary(plan.density, site, draws):
             found.append(site)
@@ -50,17 +54,32 @@ def never_at_stake(plan: Plan, moments: Moments, draws: Mapping[str, np.ndarray]
     text = f"{names} {was} never at stake: {has} in all draws of all chains"
     single = [n for n in found if draws[n][0, 0].size == 1]
     if len(found) == 1 and single:
-        value = draws[found[0]][0, 0].item()
+        values, counts = np.unique(draws[found[0]], return_counts=True)
+        value, rest = values[counts.argmax()], int(counts.sum() - counts.max())
         text = f"{found[0]} was never at stake: it is {value:g} in all draws of all chains"
+        if rest:
+            text = f"{found[0]} was hardly at stake: it is {value:g} in all draws but {rest}"
     hint = (
         "its other values had no chance beside the other sites as they were: if the data alone do not decide "
         "it, start chains at another value (init=…), or sum it out"
     )
+    if found[0] in summed_out:
+        hint = (
+            "where the other sites are, its other values have no chance, summed out as it is: if the data "
+            "alone do not decide it, start chains where another value fits (init= of what it decides)"
+        )
     return [Notice(text, hint, TOPIC, tuple(found))]
 
 
 def _constant(x: np.ndarray) -> bool:
     return x.shape[1] > 1 and bool((x == x[:1, :1]).all())
+
+
+def _hardly(x: np.ndarray) -> bool:
+    """Whether one number has so few draws of any value but one that they are an excursion, not a share."""
+    if x[0, 0].size != 1 or x.size < _MANY:
+        return False
+    return x.size - np.unique(x, return_counts=True)[1].max() <= _FEW
 
 
 def _lets_vary(density: Density | None, site: str, draws: Mapping[str, np.ndarray]) -> bool:
