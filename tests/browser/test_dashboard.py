@@ -158,6 +158,10 @@ def test_a_run_whose_kernel_is_restarted_is_told_to_have_ended(lab, tmp_path):
     said = lab.page.locator(".gb-message").first.text_content()
     assert re.search(r"draws are on disk.*--resume auto", said)
     lab.shot("dashboard_without_kernel")
+    # what JupyterLab asks the new kernel is answered: it complains of what is asked of one that is gone
+    idle = "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
+    lab.page.wait_for_function(idle, timeout=60_000)
+    lab.page.wait_for_timeout(2000)
 
 
 @pytest.mark.slow
