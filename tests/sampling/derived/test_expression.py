@@ -238,3 +238,12 @@ def test_whatever_is_typed_is_a_value_or_one_sentence(pieces):
         assert found.shape[:2] == (2, 5)
         # what is accepted is plain Python over the same names
         assert isinstance(ast.parse(text.replace("`", ""), mode="eval"), ast.Expression)
+
+
+def test_places_are_told_by_what_they_stand_for():
+    """The mean of an index says nothing: how often each is the largest does."""
+    assert parse("argmax(theta)", SITES).called == COUNTIES
+    assert parse("argmin(mu)", SITES).called == ("0", "1")
+    assert parse("k[0]", SITES).called == SITES["k"].values
+    for text in ("argmax(year)", "argmax(theta) == 'Anoka'", "mean(theta)", "argmax(theta - tau)"):
+        assert parse(text, SITES).called == ()

@@ -19,6 +19,7 @@ _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)(.*)", re.DOTALL)
 # Longer runs are measured by their moments while they go on, as sites are.
 _EXACT = 60_000
 _LISTED = 24
+_SHARES_SHOWN = 4
 _MOST = 50
 
 
@@ -80,6 +81,17 @@ class Quantity:
         self._stats = steps, found
         return found
 
+    def _shares(self, pooled: np.ndarray) -> str:
+        """How often what each whole number stands for is drawn, the most frequent first; empty of amounts."""
+        found, counts = np.unique(pooled, return_counts=True)
+        called = getattr(self.expression, "called", ())
+        if not called:
+            return ""
+        first = np.argsort(-counts, kind="stable")[:_SHARES_SHOWN]
+        named = [called[int(v)] for v in found[first]]
+        parts = [f"{n} in {100 * c / counts.sum():.3g} %" for n, c in zip(named, counts[first], strict=True)]
+        return ", ".join(parts) + ", …" * (len(found) > _SHARES_SHOWN)
+
     def __repr__(self) -> str:
         values = self.values
         if not values.size:
@@ -89,6 +101,8 @@ class Quantity:
         pooled = values.ravel()
         if values.dtype == bool:
             return f"<{self.name}: true in {100 * pooled.mean():.1f} % of the draws>"
+        if values.dtype.kind in "iu" and (shares := self._shares(pooled)):
+            return f"<{self.name}: {shares} of the draws>"
         lost = float(np.mean(~np.isfinite(pooled)))
         if lost == 1 and self.expression.may_be_absent:
             return f"<{self.name}: in no draw, as no structure has all that it reads, or it is not finite>"

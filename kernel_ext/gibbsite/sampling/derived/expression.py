@@ -40,12 +40,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression. `sites` are those that it reads; `shape` is that of its value in one draw."""
+    """A parsed expression. `sites` are those that it reads; `shape` is that of its value in one draw;
+    `called` is what its values 0, 1, … stand for, if anything."""
 
     text: str
     sites: tuple[str, ...]
     shape: tuple[int, ...]
     tree: Any
+    called: tuple[str, ...] = ()
     may_be_absent: ClassVar[bool] = False
 
     @property
@@ -96,6 +98,8 @@ def parse(text: str, sites: Mapping[str, Shape]) -> Expression:
     checked = _Check(text, plain, sites, names)
     checked.depth(tree)
     tree = as_calls(tree, {names.get(n, n) for n in sites})
+    called = tuple(map(str, checked.called(tree)))
+    called = () if numbers_of(called) else called
     tree = checked.numbered(tree)
     if not checked.read:
         what = "the expression reads no site, so it says nothing of the draws"
@@ -105,7 +109,7 @@ def parse(text: str, sites: Mapping[str, Shape]) -> Expression:
     if not 0 < size <= MOST_ELEMENTS:
         many = "no elements" if size == 0 else f"more than {MOST_ELEMENTS} elements"
         raise ExpressionError(f"its value has shape {shape}: {many}", text, 0, len(text))
-    return Expression(text, tuple(sorted(checked.read)), shape, tree)
+    return Expression(text, tuple(sorted(checked.read)), shape, tree, called)
 
 
 def _unquoted(text: str, sites: Collection[str]) -> tuple[str, dict[str, str]]:
@@ -266,7 +270,8 @@ class _Check(_Visitor):
             labels = self.sites[name].labels  # type: ignore[index]
             axis = 0 if at is None and len(labels) == 1 else at
             if axis is not None and -len(labels) <= axis < len(labels):
-                return labels[axis] or ()
+                places = self.sites[name].shape[axis]  # type: ignore[index]
+                return labels[axis] or tuple(map(str, range(places)))
         within = {self.site_of(part) for part in ast.walk(of) if isinstance(part, ast.Name)}
         for one in sorted(n for n in within if n in self.sites):  # type: ignore[type-var]
             for called in self.sites[one].labels:  # type: ignore[index]

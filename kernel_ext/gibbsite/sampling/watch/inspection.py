@@ -1,6 +1,6 @@
 """What a run shows of itself."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -277,10 +277,12 @@ class Looking(Deriving, Predicting, Shown):
         return "\n\n".join(parts) or "There are no warnings."
 
     @overload
-    def summary(self, *, fmt: Literal["xarray"], **options: Any) -> Any: ...
+    def summary(
+        self, var_names: str | Sequence[str] | None = None, *, fmt: Literal["xarray"], **options: Any
+    ) -> Any: ...
     @overload
-    def summary(self, **options: Any) -> "DataFrame": ...
-    def summary(self, **options: Any) -> Any:
+    def summary(self, var_names: str | Sequence[str] | None = None, **options: Any) -> "DataFrame": ...
+    def summary(self, var_names: str | Sequence[str] | None = None, **options: Any) -> Any:
         """ArviZ's summary table of the draws so far, printed with the digits that Monte Carlo errors leave;
         `options` are ArviZ's. Of discrete sites of more than 20 elements, and of others of more than 2000,
         ten are listed, unless `var_names` asks for them. An angle's mean is its mean direction, and its
@@ -291,6 +293,8 @@ class Looking(Deriving, Predicting, Shown):
                 "summary: there are no draws after warm-up yet; run.resume() goes on, and "
                 "sample(keep_warmup=True) keeps those of warm-up"
             )
+        if var_names is not None:
+            options["var_names"] = var_names
         moments = self._monitor.moments
         worst = {variable_name(n): m.worst(WORST) for n, m in moments.sites.items()}
         turns = {variable_name(n): turn for n, turn in turns_of(self._plan.sites).items()}
