@@ -139,7 +139,7 @@ def test_what_new_data_cannot_be(run):
         run.predict(do={"county": "Dot"})
     with pytest.raises(UnknownNameError, match=r"no category of.*county.* named '9'"):
         run.predict(do={"county": 9})
-    known = run.model.labels["d['county']"]
+    known = next(texts for name, texts in run.model.labels.items() if "county" in name)
     assert f"county set to 1 ({known[1]!r})" in run.predict(do={"county": 1}, draws=20).note
     with pytest.raises(ModelError, match="posterior of everything is another"):
         run.predict(given={"mu": 1.0})
