@@ -40,7 +40,9 @@ def run(model):
 def test_a_quantity_goes_where_parameters_go(run):
     lift = run.derive("lift = mu[top] - mu['low']")
     sure = run.derive("lift > 3")
-    assert "top in 1" in repr(run.derive("best = argmax(mu)")) and "% of the draws" in repr(run.derived["best"])
+    assert "top in 1" in repr(run.derive("best = argmax(mu)")) and "% of the draws" in repr(
+        run.derived["best"]
+    )
     assert list(run.summary("best").index) == ["best"]
     run.forget("best")
     mu = run.draws["mu"].astype(float)
