@@ -115,20 +115,21 @@ export function panelOf(facts, name, draws = "") {
   return `<div class="gp">${head}<dl>${parts.join("")}</dl></div>`;
 }
 
+/** A patch of colour before its words. @param {string} box its style */
+const swatch = (box) => `<span style="display:inline-block;width:26px;height:11px;margin-right:8px;${box}"></span>`;
+
 /** What the look of nodes that are summed out means. @param {import("./shapes.mjs").Colours} colours */
 export function legendOf(colours) {
   const box = `background:${colours.fill.summed};border:2px dashed ${colours.line.summed}`;
-  const swatch = `<span style="display:inline-block;width:26px;height:11px;margin-right:8px;${box}"></span>`;
   const words = "summed out of the target, and drawn again after each step; the numbers above go through the order";
-  return `<p class="gp k gp-legend">${swatch}${words}</p>`;
+  return `<p class="gp k gp-legend">${swatch(box)}${words}</p>`;
 }
 
 /** What the colours by level mean. @param {import("./shapes.mjs").Colours} colours */
 export function levelsLegend(colours) {
   const rows = Object.entries(LEVELS).map(([level, [when, why]]) => {
     const box = `background:${colours.level[level]};border:1px solid rgba(127,127,127,.6)`;
-    const swatch = `<span style="display:inline-block;width:26px;height:11px;margin-right:8px;${box}"></span>`;
-    return `${swatch}${when}: ${why}`;
+    return `${swatch(box)}${when}: ${why}`;
   });
   return `<p class="gp k gp-legend" style="clear:both">${rows.join("<br>")}</p>`;
 }

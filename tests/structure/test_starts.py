@@ -23,24 +23,22 @@ def by_a_factor(y):
         numpyro.factor("none", -jnp.inf)
 
 
-def by_a_support(y):
-    alive = 0
-    for on in switches(2, 0.05):
-        if on:
-            alive = alive + 1
+def of_two(y):
+    """How many of two are on, and a mean of the data."""
+    alive = sum(1 for on in switches(2, 0.05) if on)
     mu = numpyro.sample("mu", dist.Normal(0, 1))
     numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+    return alive, mu
+
+
+def by_a_support(y):
+    alive, _ = of_two(y)
     numpyro.sample("both", dist.Binomial(alive, 0.5), obs=2)
 
 
 def by_a_draw(y):
     """Impossible by what is drawn there, too."""
-    alive = 0
-    for on in switches(2, 0.05):
-        if on:
-            alive = alive + 1
-    mu = numpyro.sample("mu", dist.Normal(0, 1))
-    numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+    alive, mu = of_two(y)
     numpyro.factor("both", jnp.where(jnp.abs(mu) * (alive - 2) < 0, -jnp.inf, 0.0))
 
 

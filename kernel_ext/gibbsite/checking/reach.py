@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import optimize
 
 from gibbsite.checking.finding import Finding
 from gibbsite.checking.invariance import Sweeps
@@ -20,6 +19,7 @@ from gibbsite.checking.replicates import Replicates
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.exchangeability import Unchanged, ways
 from gibbsite.density.intervals import range_of_support
+from gibbsite.diagnostics.modes.renamed import named_as_first
 
 TEST = "reach"
 _CHAINS = 256
@@ -88,13 +88,11 @@ def _renamed(
             others = [replace(way, order=tuple(o.tolist())) for o in orders[1 : k - 1]]
             if not borne or way.mirrored or not all(map(unchanged.by, (way, *others))):
                 continue
-            together = np.concatenate([paths[n] for n in borne], axis=2)
-            for c in range(1, together.shape[1]):
-                one, other = together[:, 0].ravel(), together[:, c].ravel()
-                met = np.array([[np.sum((one == a) & (other == b)) for b in range(k)] for a in range(k)])
-                _, names = optimize.linear_sum_assignment(-met.T)  # Kuhn 1955, by SciPy
+            by_chain = [np.moveaxis(paths[n], 0, 1) for n in borne]
+            found |= {n: paths[n].copy() for n in borne}
+            for c in range(1, paths[borne[0]].shape[1]):
+                names = np.argsort(named_as_first(way, by_chain, k, c).order)
                 for n in borne:
-                    found[n] = found[n].copy() if found[n] is paths[n] else found[n]
                     found[n][:, c] = names[paths[n][:, c].astype(int)]
             changed += [n for n in borne if not np.array_equal(found[n], paths[n])]
             break

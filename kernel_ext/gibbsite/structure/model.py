@@ -107,7 +107,7 @@ class Changing:
                 ).at(problem.place, problem.entry, problem.part) from problem
             whatever = problem.entry in (*_OF_STRUCTURE, *_OF_DATA) or isinstance(problem, WordError)
             # elsewhere than where the static model ended: behind what Python asked for
-            behind = refused is not None and None is not problem.place != refused.place
+            behind = refused is not None and problem.place is not None and problem.place != refused.place
             if refused is None or whatever or behind:
                 raise
             raise refused from problem

@@ -137,13 +137,13 @@ def renamed_chains(plan: Plan, draws: Mapping[str, np.ndarray], bad: Collection[
             if not borne or not moved or way.mirrored or not {*bad} <= {*borne, *moved}:
                 continue
             labels = [held[n] for n in borne]
-            found = [_named_as_first(way, labels, k, c) for c in range(1, len(labels[0]))]
+            found = [named_as_first(way, labels, k, c) for c in range(1, len(labels[0]))]
             if _agree(held, moved, borne, found) and seen.allows and all(map(seen.unchanged, found)):
                 return tuple(moved)
     return ()
 
 
-def _named_as_first(way: Exchange, labels: Sequence[np.ndarray], k: int, chain: int) -> Exchange:
+def named_as_first(way: Exchange, labels: Sequence[np.ndarray], k: int, chain: int) -> Exchange:
     """The exchange by which the labels of a chain `[chain, draw, …]` are most often the first one's (Kuhn
     1955, by SciPy)."""
     met = np.zeros((k, k))

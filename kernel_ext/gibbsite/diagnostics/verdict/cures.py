@@ -20,9 +20,9 @@ from gibbsite.ground.arguments import listed
 from gibbsite.plans.candidates.limits import CLOSE
 from gibbsite.plans.schedule.edits import with_block, with_options
 from gibbsite.plans.schedule.parse import Update
+from gibbsite.plans.schedule.plan import GRADIENTS
 from gibbsite.validation.covariates import far_from_zero
 
-_GRADIENTS = ("NUTS", "HMC")
 _MOST_MORE = 100_000  # draws; a run that asks for more needs another cure
 _FAR = 1.1  # an R-hat above which more of the same draws will hardly do
 _APART = 2.0  # one of chains that share no place: their draws say nothing of when they would meet
@@ -132,7 +132,7 @@ def _planned(case: Case) -> Iterator[Cure]:
 def _gradients_of(case: Case, text: str, site: str) -> set[str]:
     """The sites that a schedule moves by gradients together with `site`; none where it does not."""
     names = {site, *case.density.groups.get(site, ())}
-    blocks = (u for u in case.model.schedule(text).updates if u.kernel in _GRADIENTS)
+    blocks = (u for u in case.model.schedule(text).updates if u.kernel in GRADIENTS)
     return next(({*u.sites} for u in blocks if names & {*u.sites}), set())
 
 
@@ -179,7 +179,7 @@ def _centred_otherwise(case: Case) -> Iterator[Cure]:
         learns = own is not None and dict(own.options).get("centring", "auto") == "auto"
         whole = kernel == "NUTS" and learns
         if not whole:
-            smooth = [n for u, members in case.blocks if u.kernel in _GRADIENTS for n in members]
+            smooth = [n for u, members in case.blocks if u.kernel in GRADIENTS for n in members]
             block = _in_order(case, [*found.reads, name, *smooth])
             yield _scheduled(
                 f"let NUTS learn the centring of {name}",
@@ -200,7 +200,7 @@ def _centred_otherwise(case: Case) -> Iterator[Cure]:
 def _moved_together(case: Case) -> Iterator[Cure]:
     """Sites that are drawn one after the other, exactly or by slices, and disagree: one block."""
     exact = [n for u, m in case.blocks if u.kernel in ("Conjugate", "Slice", "RandomWalk") for n in m]
-    smooth = [n for u, members in case.blocks if u.kernel in _GRADIENTS for n in members]
+    smooth = [n for u, members in case.blocks if u.kernel in GRADIENTS for n in members]
     bad = [n for n in exact if n in case.bad and not case.density.sites[n].discrete]
     names = _in_order(case, [*bad, *smooth])
     if bad and len(names) > 1 and not any(case.density.bounds_of(n) for n in bad):
@@ -232,10 +232,10 @@ def _smaller_steps(case: Case) -> Iterator[Cure]:
     """Divergences: a higher acceptance target."""
     if "divergences" not in case.topics:
         return
-    block = next((u for u, _ in case.blocks if u.kernel in _GRADIENTS), None)
+    block = next((u for u, _ in case.blocks if u.kernel in GRADIENTS), None)
     if block is None:
         return
-    aim = next((b.target for b in case.snapshot.blocks if b.kernel in _GRADIENTS), None)
+    aim = next((b.target for b in case.snapshot.blocks if b.kernel in GRADIENTS), None)
     now, target = smaller_steps(dict(block.options).get("target_accept_prob") if aim is None else aim)
     if target is not None:
         yield _scheduled(

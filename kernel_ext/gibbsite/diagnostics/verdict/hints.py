@@ -17,9 +17,8 @@ from gibbsite.elimination.pointwise import DRAWS
 from gibbsite.errors import ScheduleError
 from gibbsite.plans.schedule.edits import with_options
 from gibbsite.plans.schedule.parse import parse_schedule
-from gibbsite.plans.schedule.plan import Plan
+from gibbsite.plans.schedule.plan import GRADIENTS, Plan
 
-_GRADIENTS = ("NUTS", "HMC")
 _FIRST_AIM, _AIMS = 0.8, (0.95, 0.99)
 _MUCH = 0.8
 """The share of missing information beyond which sums over a plate were found to be worth their gradients."""
@@ -41,7 +40,7 @@ def smaller_steps(aim: float | None) -> tuple[float, float | None]:
 
 def for_divergences(plan: Plan, aims: Mapping[int, float]) -> str:
     """Smaller steps than those that the block makes by now; other coordinates for its hierarchies."""
-    at = next((i for i, b in enumerate(plan.blocks) if b.kernel in _GRADIENTS), None)
+    at = next((i for i, b in enumerate(plan.blocks) if b.kernel in GRADIENTS), None)
     if at is None:
         return ""
     _, target = smaller_steps(aims.get(at, plan.blocks[at].options.get("target_accept_prob")))
@@ -56,7 +55,7 @@ def _aiming(text: str, target: float) -> list[str]:
         schedule = parse_schedule(text)
     except ScheduleError:
         return []
-    block = next((u for u in schedule.updates if u.kernel in _GRADIENTS), None)
+    block = next((u for u in schedule.updates if u.kernel in GRADIENTS), None)
     return [] if block is None else [with_options(schedule, block, target_accept_prob=target)]
 
 
@@ -82,7 +81,7 @@ def for_disagreement(
         if not isinstance(joint_marginal(density, together, insist=False), str):
             return f"draw them together: Gibbs [{' '.join(together)}]"
     exact = [n for b in plan.blocks if b.kernel in ("Conjugate", "Slice") for n in b.sites]
-    smooth = [n for b in plan.blocks if b.kernel in _GRADIENTS for n in b.sites]
+    smooth = [n for b in plan.blocks if b.kernel in GRADIENTS for n in b.sites]
     bad = [n for n in sites if n in exact]
     if (
         density is not None
@@ -150,6 +149,6 @@ def _middle(density: Density, name: str, draws: np.ndarray) -> np.ndarray:
 def _other_coordinates(plan: Plan) -> list[str]:
     if plan.density is None:
         return []
-    moved = {n for b in plan.blocks if b.kernel in _GRADIENTS for n in b.sites}
+    moved = {n for b in plan.blocks if b.kernel in GRADIENTS for n in b.sites}
     found = [n for n, f in location_scales(plan.density).items() if f.elementwise and n in moved]
     return [f'{plan.model_name}.reparam({{"{found[0]}": "non-centred"}})'] if found else []

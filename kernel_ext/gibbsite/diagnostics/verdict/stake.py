@@ -34,7 +34,7 @@ def never_at_stake(plan: Plan, moments: Moments, draws: Mapping[str, np.ndarray]
     apart from never having been where they have one. Of a site of one element nor do a few draws of another
     value, beside what was drawn with the first. `draws` are `[chain, draw, *shape]`."""
     found = []
-    summed_out = {n for block in plan.blocks for n in block.eliminated}
+    summed_out = plan.eliminated
     for site, m in moments.sites.items():
         members = plan.groups.get(site, (site,))
         info = plan.sites.get(site) or plan.sites[members[0]]

@@ -10,6 +10,9 @@ from gibbsite.density import Density, Site
 from gibbsite.kernels.composite import PoolingGibbs
 from gibbsite.plans.candidates.trial import Candidate
 
+GRADIENTS = ("NUTS", "HMC")
+"""Kernels that follow gradients of a target."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -71,6 +74,11 @@ class Plan:
     work: Callable[[], float] = lambda: math.nan
     source: str = ""
     data: str = ""
+
+    @property
+    def eliminated(self) -> frozenset[str]:
+        """The sites that some block integrates out."""
+        return frozenset(n for block in self.blocks for n in block.eliminated)
 
 
 def drawn_as_one(density: Density, block: Block) -> bool:

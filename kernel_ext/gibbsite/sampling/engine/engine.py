@@ -22,7 +22,7 @@ from gibbsite.errors import CheckpointError, ModelError
 from gibbsite.ground.angles import once_around
 from gibbsite.kernels.nuts.collectives import AXIS
 from gibbsite.kernels.nuts.windows import FINAL
-from gibbsite.plans.schedule.plan import Plan
+from gibbsite.plans.schedule.plan import GRADIENTS, Plan
 from gibbsite.programs.evaluation.pieces import in_marked
 from gibbsite.programs.jaxpr.compat import RIGHT
 from gibbsite.programs.jaxpr.compiling import Surroundings, compiled
@@ -132,9 +132,6 @@ def _traced(tell: Callable[[str, bool], None]) -> Iterator[None]:
         tell(TRACING, True)
         yield
         tell(TRACING, False)
-
-
-_GRADIENTS = ("NUTS", "HMC")
 
 
 class Engine:
@@ -494,7 +491,7 @@ class Engine:
     def elements(self) -> int:
         """How many numbers of one chain its log density is a density of: those of its latent sites, but for
         what is integrated out of the target of gradients. Only after `compile`."""
-        target = next((b for b in self.plan.blocks if b.kernel in _GRADIENTS), None)
+        target = next((b for b in self.plan.blocks if b.kernel in GRADIENTS), None)
         shapes = self._programs["asked"].values.items()
         gone = () if target is None else target.eliminated
         return sum(int(np.prod(s.shape[1:], dtype=np.int64)) for n, s in shapes if n not in gone)

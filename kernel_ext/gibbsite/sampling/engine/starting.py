@@ -315,7 +315,7 @@ class Starting:
     def _stepped(self) -> bool:
         """Whether discrete latents are part of the state, and not summed out of the target: no way leads
         from one of their values to another."""
-        density, summed = self._plan.density, {n for b in self._plan.blocks for n in b.eliminated}
+        density, summed = self._plan.density, self._plan.eliminated
         return density is not None and any(
             density.sites[n].discrete and n not in summed for n in density.latents
         )
