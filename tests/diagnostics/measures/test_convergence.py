@@ -268,7 +268,7 @@ def site(shape=(), discrete=False, role="latent", support=None):
 def plan(blocks=1, **sites):
     block = SimpleNamespace(kernel="NUTS", label="*", sites=tuple(sites), eliminated=())
     facts = {"groups": {}, "labels": {}, "generated": (), "density": None}
-    return SimpleNamespace(sites=sites, blocks=(block,) * blocks, **facts)
+    return SimpleNamespace(sites=sites, blocks=(block,) * blocks, eliminated=frozenset(), **facts)
 
 
 def followed(values):
