@@ -19,7 +19,7 @@ from gibbsite.density.build import parameters_of_function
 from gibbsite.density.current import exchangeable, put_in_order
 from gibbsite.density.model.alone import as_columns
 from gibbsite.density.named import Named
-from gibbsite.errors import ModelError, OptionError, ScheduleError
+from gibbsite.errors import CheckpointError, ModelError, OptionError, ScheduleError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.arguments import by_name, in_order, shown
 from gibbsite.ground.lazy_import import later, named_later
@@ -75,6 +75,8 @@ model_tape, options_of = (
     later("gibbsite.sampling.options"),
 )
 starting = later("gibbsite.sampling.start")
+asking, liveness = later("gibbsite.structure.asking"), later("gibbsite.density.liveness")
+structures, stake = later("gibbsite.structure.moving"), later("gibbsite.diagnostics.verdict.stake")
 
 _Method = TypeVar("_Method", bound=Callable)
 
@@ -122,6 +124,7 @@ class Model(OfProcess, Live):
     def __init__(self, analysis: Analysis, source: str | None = None):
         self.analysis, self.execution = analysis, Execution(analysis)
         self._source = source
+        self._forked: dict[tuple[str, ...], ChangingModel] = {}
         self.posterior = object()  # shared by models of one posterior, in whatever coordinates
 
     @property
@@ -147,7 +150,12 @@ class Model(OfProcess, Live):
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on the data, on what merely hurts, and on what was not understood and is opaque."""
-        return (*self.analysis.notes, *notes_in(self.density.cache))
+        found = (*self.analysis.notes, *notes_in(self.density.cache))
+        if not self.forms:
+            return found
+        off = [n for name in self.forms for n in liveness.switched(self.density)[name]]
+        names, others = " and ".join(self.forms), ", ".join(n for n in self.density.latents if n in off)
+        return (*found, f"{names} switches between forms, with {others} in some of them")
 
     @property
     def density(self) -> Density:
@@ -378,6 +386,8 @@ class Model(OfProcess, Live):
 
     def with_schedule(self, schedule: Any) -> "Model":
         """The same model with another default schedule, checked now: `ScheduleError` if it does not fit."""
+        if (forked := self._forked_by(schedule)) is not None:
+            return forked.with_schedule(schedule)
         changed = copy.copy(self)
         changed.execution = self.execution.following(schedule)
         if "graph" in changed.__dict__:
@@ -404,6 +414,67 @@ class Model(OfProcess, Live):
         """
         return self.with_schedule(self.execution.eliminating(self.marginal(*sites).sites))
 
+    def fork(self, *sites: str) -> "ChangingModel":
+        """The same model with a structure for each value of some discrete latents, between which chains go:
+        `model.fork("m")`, as if Python asked for the value, `if m: …`.
+
+        It is for what switches between forms, as in `jnp.where(m == 0, line, curve)`: what the form that is
+        not chosen has is then drawn from its prior, where it fits nothing, so that chains hardly find back
+        by any other schedule. The schedule `Structure m` is the same. Without names, `forms`. Raises
+        `UnknownNameError`, and `ModelError` for what is no discrete latent, or whose values cannot be listed.
+        """
+        names = tuple(self._named(s) for s in sites) or self.forms
+        for name in names:
+            if name not in self.density.latents or not self.sites[name].discrete:
+                raise ModelError(f"fork: {name!r} is no discrete latent, of which each value is a structure")
+        if not names:
+            raise ModelError(f"fork: no discrete latent of {self.name!r} switches others off; name one")
+        found = ChangingModel(
+            asking.asking(self.fn, names), self.args, self.kwargs, source=self._source, name=self.name
+        )
+        found.analysis.known.labels.update(self.analysis.known.labels)
+        found.analysis.known.units.update(self.analysis.known.units)
+        return found
+
+    def _forked_by(self, schedule: Any, options: Mapping[str, Any] | None = None) -> "ChangingModel | None":
+        """The model whose chains go between the values of what a schedule's text names after `Structure`; of
+        what the model's own choice does, for a run with these `options`; None for another schedule."""
+        if schedule is None and options is not None and self.execution.asked is None:
+            names = self.switching
+            if not names or not {*options} <= {*structures.OPTIONS}:
+                return None
+        elif isinstance(schedule, str) and schedule.lstrip().startswith("Structure "):
+            names = asking.named_in(schedule)
+        else:
+            return None
+        if names not in self._forked:
+            self._forked[names] = self.fork(*names)
+        return self._forked[names]
+
+    def plan_of(self, structures: Sequence[Mapping[str, Any]], schedule: str) -> Any:
+        """The plan of a saved run between structures, which knows these."""
+        if not {*asking.named_in(schedule)} <= {n for n in self.density.latents if self.sites[n].discrete}:
+            raise CheckpointError("the saved run is of a model whose structure changes; this one's does not")
+        forked = self._forked_by(schedule)
+        assert forked is not None
+        return forked.plan_of(structures, schedule)
+
+    @cached_property
+    def switching(self) -> tuple[str, ...]:
+        """Those of `forms` between whose values chains go as between structures unless another schedule is
+        asked for: of few forms, which no exact draw joins."""
+        if not self.forms or self.analysis.missing:
+            return ()
+        updates = self.execution.schedule().updates
+        names = stake.drawn_apart(self.density, [(u.kernel, u.sites, u.eliminated) for u in updates])
+        return names if liveness.few_forms(self.density, names) else ()
+
+    @cached_property
+    def forms(self) -> tuple[str, ...]:
+        """The discrete latents that switch between forms: at some of their values nothing that is observed
+        depends on a continuous latent which counts at others."""
+        return tuple(liveness.switched(self.density))
+
     def element_blanket(self, site: str, index: int | tuple[int, ...]) -> dict[str, Any]:
         """Which elements of which sites share a term with one element of a latent site.
 
@@ -421,15 +492,21 @@ class Model(OfProcess, Live):
         makes each sweep's order random. Raises `ScheduleError` before anything runs.
         """
         options = {"random_scan": random_scan, "namespace": namespace}
+        if (forked := self._forked_by(text, None if random_scan else {})) is not None:
+            return forked.schedule(text)  # type: ignore[return-value]
         return self.execution.schedule(text, **{n: v for n, v in options.items() if v})
 
     def plan(self, schedule: Any = None) -> "Plan":
         """The model and a schedule, ready to run."""
+        if (forked := self._forked_by(schedule)) is not None:
+            return forked.plan(schedule)
         return replace(self.execution.plan(schedule), origin=self)
 
     @_with_options
     def start(self, *, schedule: Any = None, **options: "Unpack[Options]") -> "Run":
         """Sample in the background: returns the `Run` at once. Arguments as for `sample`."""
+        if (forked := self._forked_by(schedule, options)) is not None:
+            return forked.start(schedule=schedule, **options)
         began = time.monotonic()
         plan = self.plan(schedule)
         return sampling.start(plan, analysed=time.monotonic() - began, **options)
@@ -448,8 +525,11 @@ class Model(OfProcess, Live):
         chains agree and what kernels learn has settled, after 1000 steps at most. `chains` (4) run side by
         side, `seed` (0) fixes the randomness, `device` says where ("cpu", "gpu", "auto"). The first interrupt
         ends the run at the next chunk and keeps its draws. `on_start` is called with the run before it
-        begins.
+        begins. Where the model switches between forms (`forms`), chains go between these as between
+        structures, unless an option asks for what such runs have not.
         """
+        if (forked := self._forked_by(schedule, options)) is not None:
+            return forked.sample(schedule=schedule, on_start=on_start, **options)
         began = time.monotonic()
         plan = self.plan(schedule)
         return sampling.sample(plan, analysed=time.monotonic() - began, on_start=on_start, **options)

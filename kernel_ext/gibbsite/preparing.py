@@ -123,7 +123,7 @@ class Preparing:
         if (model := going.of()) is None:
             return
         try:
-            if model.execution.ahead:
+            if model.execution.ahead and not model.switching:
                 made_ahead(model.plan, lambda *at: self._tell(going, *at), going.let_go_on, **going.options)
             self._tell(going, "showing", False)
             self._last(going.options)

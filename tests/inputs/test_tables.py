@@ -545,6 +545,36 @@ def test_columns_that_meet_are_numbered_alike(use):
     assert gb.model(apart, frame).observed["y"].shape == (8,)
 
 
+@pytest.mark.parametrize(
+    ("other", "fits"), [("abca", True), ("abab", True), ("bdab", False), ("xyzx", False), ("bcbc", False)]
+)
+def test_every_code_of_two_columns_that_meet_means_one_thing(other, fits):
+    """A category that only one column has stood for that of the other with its number: `d` for `c`."""
+    frame = pd.DataFrame({"one": list("abcb"), "other": list(other)}).assign(y=Y[:4])
+
+    def picked(df):
+        s = numpyro.sample("s", dist.Normal(0, 1).expand([4]))
+        numpyro.sample("y", dist.Normal(s[df["one"]] - s[df["other"]], 1.0), obs=df["y"])
+
+    def equal(df):
+        s = numpyro.sample("s", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(s * (df.one == df.other), 1.0), obs=df["y"])
+
+    def of_constants(df):
+        """Two numbers that stand in the model are no vector of teams."""
+        s, by = numpyro.sample("s", dist.Normal(0, 1)), jnp.array([0.0, 1.0, 2.0, 3.0])
+        numpyro.sample("y", dist.Normal(s * by[df.one] * by[df.other], 1.0), obs=df["y"])
+
+    for model in (picked, equal):
+        if fits:
+            assert gb.model(model, frame).observed["y"].shape == (4,)
+        else:
+            with pytest.raises(DataError, match="numbered each by its own"):
+                gb.model(model, frame)
+    if other != "bcbc":  # categories that both have, with other numbers, meet wherever it is
+        assert gb.model(of_constants, frame).observed["y"].shape == (4,)
+
+
 def test_rows_of_another_table_are_picked_by_their_own_names():
     """Codes are in the order of the alphabet, and rows as they stand."""
     rows = pd.DataFrame({"county": list("XYZXYZXY"), "y": Y[:8]})

@@ -333,3 +333,50 @@ def test_what_is_remembered_from_run_to_run_is_told():
 
     with pytest.raises(ModelError, match="changes from one run to the next: 'mean' is there in one run"):
         gb.model(model, 1.5)
+
+
+def _twice(ask):
+    def model():
+        x, y = sample("x", dist.Normal(0.0, 1.0)), sample("y", dist.Normal(0.0, 1.0))
+        mean = sum((1.0 if held else -1.0) for held in ask(x, y))
+        sample("z", dist.Normal(mean, 2.0), obs=1.0)
+
+    return model
+
+
+@pytest.mark.parametrize(
+    ("ask", "ways"),
+    [
+        (lambda x, y: (x > 0, x > 0), 2),
+        (lambda x, y: (x > 0, 0 < x, x > 0.0), 2),  # noqa: SIM300
+        (lambda x, y: (x > 0, x <= 0, 0 >= x), 2),  # noqa: SIM300
+        (lambda x, y: (x == y, x != y), 2),
+        (lambda x, y: (2 * x + y > 1, 2 * x + y <= 1), 2),
+        (lambda x, y: (x > 0, x > 1), 4),
+        (lambda x, y: (x > 0, y > 0), 4),
+        (lambda x, y: (x > y, y > x), 4),
+        (lambda x, y: (x - y > 0, y - x > 0), 4),
+        (lambda x, y: (x**2 > 1, x**3 > 1), 4),
+    ],
+)
+def test_a_question_that_is_asked_again_is_one_decision(ask, ways):
+    """As two, chains stood in one structure for good: one decision cannot change without the other."""
+    model = gb.model(_twice(lambda x, y: [bool(held) for held in ask(x, y)]))
+    assert len(model.structured.all) == ways
+
+
+def test_a_question_that_is_asked_again_keeps_its_answer():
+    """What is below -1, between and above 1, asked in a chain of `if`s, against the normal distribution."""
+
+    def model():
+        x = sample("x", dist.Normal(0.0, 1.0))
+        mean = 0.0 if -0.5 < x < 1 else 2.0 if x >= 1 else -1.0
+        sample("y", dist.Normal(mean, 1.0), obs=1.0)
+
+    run = gb.model(model).sample(draws=3000, chains=2, seed=1)
+    low, high = stats.norm.cdf([-0.5, 1])
+    weights = np.array([low, high - low, 1 - high]) * stats.norm.pdf(1.0, [-1, 0, 2])
+    x = run.draws["x"]
+    for inside, exact in zip((x <= -0.5, (x > -0.5) & (x < 1), x >= 1), weights / weights.sum(), strict=True):
+        error = np.sqrt(exact * (1 - exact) / 400)  # the least ESS that two such runs had
+        assert abs(inside.mean() - exact) < 4 * error

@@ -52,7 +52,7 @@ def test_any_element_goes_and_comes_between_any_two():
         rows = {n: jnp.asarray(v) for n, v in loop.shared(three, smaller).items()}
 
         def moved(key, rows=rows):
-            masks, along = loop._kept(2, rows, loop._lots(key))
+            masks, along = loop._kept(2, rows, loop._lots(key), False, False)
             front = loop._moved({"mu": mu}, along, False, True)["mu"]
             return masks["mu"], front, loop._moved({"mu": front}, along, True, True)["mu"]
 

@@ -32,7 +32,7 @@ def marginals(model: Any, places: Sequence[Place], seed: int) -> Finding | None:
     """What the schedule eliminates, or all that can be: discrete sites of finite support, closed forms. None
     where nothing can."""
     test = "sums and integrals"
-    schedule = model.schedule()
+    schedule = model.execution.schedule()
     gone = [schedule.members(u.eliminated) for u in schedule.updates if u.eliminated]
     try:
         found = [model.marginal(*sites) for sites in gone] or [model.marginal()]

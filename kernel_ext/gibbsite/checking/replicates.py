@@ -103,7 +103,7 @@ def replicated(model: Any, count: int, seed: int) -> Replicates:
     at_data.__name__ = model.name
     given = {key: jnp.asarray(model.observed[name]) for key, name in keys.items()}
     made = model.with_data(model.args, {**model.kwargs, **given}, at_data)
-    text = model.schedule().text
+    text = model.execution.schedule().text
     plan = made.plan(text)
     names = made.density.arguments.names
     if plan.schedule_text != text or any(key not in names for key in keys):

@@ -59,6 +59,54 @@ def needed_by(density: Density, roots: Iterable[Any], given: Mapping[str, Any] =
         return _Pass(density, dict(given)).back(roots)
 
 
+@once
+def idle_latents(density: Density) -> frozenset[str]:
+    """The latents that neither data nor factors can depend on, directly or through others, as a known choice
+    or a known zero cuts them off: of these the posterior is the prior."""
+    return _idle(density, {})
+
+
+def _idle(density: Density, given: Mapping[str, Any]) -> frozenset[str]:
+    """As `idle_latents`, where some latents have the `given` values."""
+    roots: dict[str, list[Any]] = {}
+    for term in (*density.terms, *density.bounds):
+        roots.setdefault(term.origin, []).append(term.atom)
+    latent = {n: v for n, v in density.latent_vars.items() if n not in given}
+    seen, more = set[str](), {n for n in roots if n not in density.latent_vars}
+    while more:
+        seen |= more
+        need = needed_by(density, [a for n in more for a in roots.get(n, ())], given)
+        more = {n for n, v in latent.items() if n not in seen and np.any(need.get(v, False))}
+    return frozenset(n for n in latent if n not in seen)
+
+
+_MOST_FORMS = 6
+"""Values that are tried: as many structures are known from the beginning of a run."""
+
+
+@once
+def switched(density: Density) -> dict[str, frozenset[str]]:
+    """By discrete latent of one element that switches others on and off, which: the continuous ones that
+    nothing which is observed depends on at some of its few values, and that count at others."""
+    found = {}
+    for name in density.latents:
+        site = density.sites[name]
+        ends = _ends(site.support) if site.discrete and not site.shape else None
+        if ends is None or not 1 < ends[1] - ends[0] + 1 <= _MOST_FORMS:
+            continue
+        off = [_idle(density, {name: v}) for v in range(ends[0], ends[1] + 1)]
+        sometimes = frozenset().union(*off) - frozenset.intersection(*off)
+        if smooth := frozenset(n for n in sometimes if not density.sites[n].discrete):
+            found[name] = smooth
+    return found
+
+
+def few_forms(density: Density, names: Iterable[str]) -> bool:
+    """Whether there are few combinations of values of sites that switch others."""
+    ends = [_ends(density.sites[n].support) for n in names]
+    return int(np.prod([e[1] - e[0] + 1 for e in ends if e is not None])) <= _MOST_FORMS
+
+
 class _Pass:
     """One pass back through the flat program; `given` latents count as known, as data do."""
 

@@ -4,8 +4,9 @@ something holds of continuous ones: a decision, which holds or does not.
 
 import itertools
 import operator
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,17 @@ def decided_by(name: str) -> tuple[str, ...]:
     return tuple(sites.split("+")) if mark else ()
 
 
+SCHEDULE = re.compile(r"^\s*Structure\s+(?P<sites>[^>]+?)\s*(?:>\s*(?P<inner>.+))?$", re.DOTALL)
+"""`Structure K > NUTS [mu g]`: what chains go between the values of, and what updates the sites that a
+structure has."""
+
+
+def named_in(schedule: str) -> tuple[str, ...]:
+    """What stands between `Structure` and `>` in a schedule's text."""
+    found = SCHEDULE.match(schedule)
+    return () if found is None else tuple(re.findall(r"[^\s\[\],]+", found["sites"]))
+
+
 class Undecided(Question):
     """Python asks whether something holds of continuous draws, and nobody said: a decision, by its name, and
     the value, traced or not, that would tell."""
@@ -66,8 +78,15 @@ class Deciding:
     __array_ufunc__ = None  # NumPy's numbers leave it to what stands on their right
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, value: Any, sites: frozenset[str], answer: Callable[[Any, frozenset[str]], bool]):
-        self._value, self._sites, self._answer = value, sites, answer
+    def __init__(
+        self,
+        value: Any,
+        sites: frozenset[str],
+        answer: Callable[[Any, frozenset[str], Hashable], bool],
+        words: Hashable,
+    ):
+        """`words`: what was computed, by which it is known again; None where nobody knows."""
+        self._value, self._sites, self._answer, self._words = value, sites, answer, words
 
     def __jax_array__(self) -> Any:
         return self._value
@@ -76,15 +95,16 @@ class Deciding:
         # NumPyro looks at parameters before they reach a statement: that decides nothing
         if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "numpyro":
             return is_traced(self._value) or bool(self._value)
-        return self._answer(self._value, self._sites)
+        return self._answer(self._value, self._sites, self._words)
 
-    def _of(self, function: Callable[..., Any], *operands: Any) -> Any:
+    def _of(self, function: Callable[..., Any], *operands: Any, called: str | None = None) -> Any:
         """What a function makes of traced values, as one that decides by all of their sites."""
         sites = [o._sites for o in operands if isinstance(o, Deciding)]
         found = function(*map(traced, operands))
         if found is NotImplemented or not hasattr(found, "dtype"):
             return found
-        return Deciding(found, frozenset().union(*sites), self._answer)
+        words = None if called is None else _in_words(called, operands)
+        return Deciding(found, frozenset().union(*sites), self._answer, words)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -95,7 +115,7 @@ class Deciding:
         return lambda *a, **k: self._of(lambda _, *xs: found(*xs, **k), self, *a)
 
     def __getitem__(self, at: Any) -> Any:
-        return self._of(operator.getitem, self, at)
+        return self._of(operator.getitem, self, at, called="at")
 
     def __int__(self) -> int:
         return int(self._value)
@@ -116,6 +136,29 @@ class Deciding:
         return np.asarray(self._value, *args, **kwargs)
 
 
+_ASIDE = {"gt": "lt", "le": "ge"}
+"""Comparisons that are another one with its sides changed."""
+_NOT = {"ge": "lt", "ne": "eq"}
+"""Comparisons that hold where another one does not."""
+
+
+def _in_words(called: str, operands: Sequence[Any]) -> Hashable:
+    """What an operation computes, by which it is known again; None where an operand is not known."""
+    each = [o._words if isinstance(o, Deciding) else _constant(o) for o in operands]
+    if any(w is None for w in each):
+        return None
+    if called in _ASIDE:
+        called, each = _ASIDE[called], each[::-1]
+    return (_NOT[called], *each, "not") if called in _NOT else (called, *each)
+
+
+def _constant(value: Any) -> Hashable:
+    if is_traced(value) or not isinstance(value, int | float | np.ndarray | np.generic | jax.Array):
+        return None
+    found = np.asarray(value, np.float64)
+    return found.shape, found.tobytes()
+
+
 def traced(value: Any) -> Any:
     """What stands behind a value that may decide."""
     return value._value if isinstance(value, Deciding) else value
@@ -125,15 +168,27 @@ def _operators() -> None:
     """Python's arithmetic and comparisons, of which the result decides as well."""
     for name in ("neg", "pos", "abs", "invert"):
         fn = getattr(operator, name)
-        setattr(Deciding, f"__{name}__", lambda self, fn=fn: self._of(fn, self))
+        setattr(Deciding, f"__{name}__", lambda self, fn=fn, name=name: self._of(fn, self, called=name))
     for name in ("lt", "le", "gt", "ge", "eq", "ne"):
         fn = getattr(operator, name)
-        setattr(Deciding, f"__{name}__", lambda self, other, fn=fn: self._of(fn, self, other))
+        setattr(
+            Deciding,
+            f"__{name}__",
+            lambda self, other, fn=fn, name=name: self._of(fn, self, other, called=name),
+        )
     both = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor")
     for name in both:
         fn, word = getattr(operator, name), name.rstrip("_")
-        setattr(Deciding, f"__{word}__", lambda self, other, fn=fn: self._of(fn, self, other))
-        setattr(Deciding, f"__r{word}__", lambda self, other, fn=fn: self._of(fn, other, self))
+        setattr(
+            Deciding,
+            f"__{word}__",
+            lambda self, other, fn=fn, word=word: self._of(fn, self, other, called=word),
+        )
+        setattr(
+            Deciding,
+            f"__r{word}__",
+            lambda self, other, fn=fn, word=word: self._of(fn, other, self, called=word),
+        )
 
 
 _operators()
@@ -164,6 +219,7 @@ class Decided(Messenger):
         made_of = {site for n in values for site in decided_by(n)}
         self._deciding = None if deciding is None else made_of | {*deciding}
         self._asked: dict[str, int] = {}
+        self._told: dict[Hashable, bool] = {}
         self._latent: set[str] = set()
         self._holding = ""
         self._within = ExitStack()
@@ -203,11 +259,16 @@ class Decided(Messenger):
         if msg["name"] in self.values:
             msg["value"] = self.values[msg["name"]]
         elif msg["name"] in self._latent:
-            msg["value"] = Deciding(msg["value"], frozenset({msg["name"]}), self._answer)
+            words = ("value", msg["name"])
+            msg["value"] = Deciding(msg["value"], frozenset({msg["name"]}), self._answer, words)
 
-    def _answer(self, value: Any, sites: frozenset[str]) -> bool:
+    def _answer(self, value: Any, sites: frozenset[str], words: Hashable) -> bool:
         if np.shape(value):
             return bool(value)  # refused in JAX's words
+        opposite = isinstance(words, tuple) and words[-1] == "not"
+        question = words[:-1] if opposite else words  # type: ignore[index]
+        if question is not None and question in self._told:
+            return self._told[question] != opposite  # asked before, and no decision of its own
         stem = "+".join(sorted(sites)) + HOLDS
         count = self._asked.get(stem, 0)
         self._asked[stem] = count + 1
@@ -218,6 +279,8 @@ class Decided(Messenger):
         holds = jnp.asarray(value, bool) == answer
         self._holding = f"{name} is {int(answer)}"
         numpyro.factor(self._holding, jnp.where(holds, 0.0, -jnp.inf))
+        if question is not None:
+            self._told[question] = answer != opposite
         return answer
 
 
@@ -232,6 +295,24 @@ def _with_traced(fn: Any) -> Any:
 def decided(fn: Callable, values: Mapping[str, Any], deciding: Sequence[str] | None = ()) -> Callable:
     """`fn` with sites observed at values of NumPy's, and decisions made; `deciding`: see `Decided`."""
     return under(fn, lambda: Decided(None, values, deciding))
+
+
+class _Asking(Messenger):
+    """Asks for the values of some discrete draws, as Python does that decides by them."""
+
+    def __init__(self, fn: Any, sites: Collection[str]):
+        super().__init__(fn)
+        self._sites = frozenset(sites)
+
+    def postprocess_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "sample" and msg["name"] in self._sites and not msg["is_observed"]:
+            for value in jnp.ravel(msg["value"]):
+                int(value)
+
+
+def asking(fn: Callable, sites: Collection[str]) -> Callable:
+    """`fn`, in which Python asks for the values of some of its discrete draws."""
+    return under(fn, lambda: _Asking(None, sites))
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,14 @@ from gibbsite.structure.ways import Way, Ways, moved_with
 
 INDEX = "_structure"
 """Under which the number of a chain's structure is kept beside its values."""
+ANEW, WHOLE = 0.5, 0.5
+"""Of moves where structures have learnt something, which share draws from that; and which of these keeps
+nothing of it. Each kind moves chains where the others hardly do: what both mean alike is best kept, and what
+they mean differently is not."""
+# what two structures share: kept by all moves; by all but those that keep nothing of what both draw anew; not
+# by those that draw anew at all, as it is idle in one of the two
+_KEPT, _ANEW, _APART = 1, 2, 3
+_KIND = 2**31  # folded into the key of a move; no index of an element is as large
 _MOST_WIDTH = 2**32 - 1  # a width of 2^32, a single way that is never left, would be 0
 
 
@@ -206,9 +214,15 @@ class Loop:
             a, b = to.left.get(name), whence.left.get(name)
             if a is not None and b is not None and a.like(b) and name not in moved:
                 row[: len(b.batch)] = b.batch
-                row[-1] = 1
+                row[-1] = self._shares(name, to, whence)
             found[name] = row
         return found
+
+    @staticmethod
+    def _shares(name: str, to: Straight, whence: Straight) -> int:
+        if not (name in to.anew and name in whence.anew):
+            return _KEPT
+        return _APART if name in to.idle | whence.idle else _ANEW
 
     @cached_property
     def _extents(self) -> dict[str, np.ndarray]:
@@ -222,13 +236,26 @@ class Loop:
         most = max((n for s in self.known for p in s.left.values() for n in p.batch), default=0)
         return jax.vmap(lambda i: random.bits(random.fold_in(key, i + 1), (2,), jnp.uint32))(jnp.arange(most))
 
-    def _kept(self, j: int, rows: dict[str, Any], lots: Any) -> tuple[dict[str, Any], dict[str, list[Along]]]:
+    def _kind(self, key: Any) -> tuple[Any, Any]:
+        """Whether a move draws anew what structures have learnt, and whether it keeps nothing of that."""
+        if not any(s.anew for s in self.known):
+            return jnp.zeros((), bool), jnp.zeros((), bool)
+        u = random.uniform(random.fold_in(key, _KIND))
+        return u < ANEW, u < ANEW * WHOLE
+
+    def _kept(
+        self, j: int, rows: dict[str, Any], lots: Any, anew: Any, whole: Any
+    ) -> tuple[dict[str, Any], dict[str, list[Along]]]:
         """Masks over the elements of structure `j`'s sites: which of them a structure that shares `rows` with
-        it has, too. Where an axis is longer here, those of the least `lots` are what the other has not. And
-        by site and axis, which of the indices are kept, and which one may come out of which."""
+        it has, too, and keeps: a move that draws `anew` keeps nothing of what is idle in one of them, a
+        `whole` one nothing of what both can draw. Where an axis is longer here, those of the least `lots` are
+        what the other has not. And by site and axis, which of the indices are kept, and which one may come
+        out of which."""
         masks, along = {}, {}
         for name, place in self.known[j].left.items():
-            mask = jnp.broadcast_to(rows[name][-1] > 0, place.batch)
+            shared = rows[name][-1]
+            keeps = (shared == _KEPT) | ((shared == _ANEW) & ~whole) | ((shared == _APART) & ~anew)
+            mask = jnp.broadcast_to(keeps, place.batch)
             along[name] = []
             for axis, size in enumerate(place.batch):
                 own, at = lots[:size, 0], jnp.arange(size)
@@ -335,7 +362,7 @@ class Loop:
         level = jnp.where(draw, jnp.where(jnp.isnan(level), jnp.inf, level), 0.0)
         key = jnp.where(draw, keys[4], keys[3])
         enters = [partial(self._enter, j) for j in range(len(self.known))]
-        of_move = self._lots(keys[2]), random.fold_in(keys[2], 0)
+        of_move = self._lots(keys[2]), random.fold_in(keys[2], 0), self._kind(keys[2])
         new, score, taken = lax.switch(index, enters, key, z, rows, of_move, draw, level)
         taken &= draw
         accept = jnp.nan_to_num(jnp.minimum(1.0, jnp.exp(score - level))).astype(out.dtype)
@@ -350,10 +377,10 @@ class Loop:
         return self._put(z, values), diverging
 
     def _enter(self, j: int, key: Any, z: Values, rows: Any, of_move: Any, draw: Any, level: Any) -> Any:
-        lots, key_move = of_move
-        s, (kept, along) = self.known[j], self._kept(j, rows, lots)
+        lots, key_move, (anew, whole) = of_move
+        s, (kept, along) = self.known[j], self._kept(j, rows, lots, anew, whole)
         own = self._moved(self._own(j, z), along, True, draw)
-        values, score, taken = s.enter(key, own, kept, draw, level, (key_move, along))
+        values, score, taken = s.enter(key, own, kept, draw, level, (key_move, along), anew)
         here = self._moved({n: values[n] for n in s.places}, along, False, ~draw)
         return self._put(z, here), score.astype(jnp.result_type(float)), taken
 

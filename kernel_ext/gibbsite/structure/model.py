@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # most models change nothing: what these need is loaded for those that do
 moving, starting = later("gibbsite.structure.moving"), later("gibbsite.sampling.start")
 union, ways = later("gibbsite.structure.union"), later("gibbsite.structure.ways")
+scheduled = later("gibbsite.plans.schedule.schedule")
 unrepeatable = later("gibbsite.validation.unrepeatable")
 
 _SHOWN = 3
@@ -271,9 +272,18 @@ class StructureSchedule:
 
     @property
     def rows(self) -> tuple[Any, ...]:
-        """The rows of the schedules of the structures that were looked at."""
+        """How chains go between structures, and the rows of the schedules of those that were looked at, each
+        once."""
         known = [self._structured.straight(way, self._inner) for way in self._ways]
-        return tuple(row for s in known if s.schedule is not None for row in s.schedule.rows)
+        sites = self._structured.decisions
+        moves = "each of its values is a structure, with its own updates, and chains go between these"
+        own = scheduled.Row(sites, "Structure", moves, "", "one proposal")
+        inner = [row for s in known if s.schedule is not None for row in s.schedule.rows]
+        return tuple(dict.fromkeys((own, *inner)))
+
+    def members(self, sites: Sequence[str]) -> tuple[str, ...]:
+        """The sites that names stand for: themselves."""
+        return tuple(sites)
 
     def __str__(self) -> str:
         known = [self._structured.straight(way, self._inner) for way in self._ways]
@@ -285,8 +295,10 @@ class StructureSchedule:
             if s.gone:
                 lines.append(f"    moves: {', '.join(s.gone)} {s.marginal.gone}, then drawn exactly")  # type: ignore[union-attr]
             if s.left:
+                learnt = ", or anew from what its warm-up learnt" if s.anew else ""
                 lines.append(
                     f"    moves: {', '.join(s.left)} kept where both structures have it, else from its prior"
+                    f"{learnt}"
                 )
         lines.append(f"{len(known)} structures{some}")
         return "\n".join(lines)

@@ -28,7 +28,7 @@ from gibbsite.sampling.engine.resources import Place, capacity, choose_device
 from gibbsite.sampling.engines import surroundings_of
 from gibbsite.sampling.run import Settings
 from gibbsite.sampling.start import option_names, ours, settings_for
-from gibbsite.structure.asking import Asked, decided_by
+from gibbsite.structure.asking import SCHEDULE, Asked, decided_by, named_in
 from gibbsite.structure.automaton import INDEX, Automaton
 from gibbsite.structure.engine import StructureEngine
 from gibbsite.structure.present import Entry
@@ -74,7 +74,13 @@ class Structured:
 
                 try:
                     self._known[way, inner] = Straight(
-                        way, self.ways.model(way), self._args, self._kwargs, make, self.ways.growing(way)
+                        way,
+                        self.ways.model(way),
+                        self._args,
+                        self._kwargs,
+                        make,
+                        self.ways.growing(way),
+                        self.all is not None,
                     )
                     if (way, None) in self._known:  # a schedule changes nothing of the prior
                         self._known[way, inner].looked_at_as(self._known[way, None])
@@ -232,7 +238,7 @@ class Structured:
         if text is None:
             return None
         like = f"Structure {' '.join(self.decisions)} > NUTS *"
-        found = _TEXT.match(text) if isinstance(text, str) else None
+        found = SCHEDULE.match(text) if isinstance(text, str) else None
         inner = found["inner"] or "" if found else text if isinstance(text, str) else ""
         if asked := [n for n in self.decisions if n in re.findall(_WORD, inner)]:
             rest = re.sub(_WORD, lambda m: "" if m[0] in asked else m[0], inner)
@@ -249,7 +255,7 @@ class Structured:
                 f"this model's structure changes, so its schedule begins with the structure's own update: "
                 f"{like!r}, not {sensible.shown(text)}"
             )
-        names = re.findall(r"[^\s\[\],]+", found["sites"])
+        names = named_in(text)
         for name in names:
             if name not in self.decisions:
                 raise ScheduleError(
@@ -355,7 +361,6 @@ class Structured:
 
 
 _WORD = r"[^\s\[\](),*>]+"
-_TEXT = re.compile(r"^\s*Structure\s+(?P<sites>[^>]+?)\s*(?:>\s*(?P<inner>.+))?$", re.DOTALL)
 
 
 def _unindexed(name: str) -> str:

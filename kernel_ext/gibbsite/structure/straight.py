@@ -15,6 +15,7 @@ from numpyro import handlers
 from numpyro.distributions import Normal
 
 from gibbsite.density.known_elements import known_numbers
+from gibbsite.density.liveness import idle_latents
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.density.model.collect import log_probs, run_model
 from gibbsite.density.model.factorials import as_double
@@ -26,6 +27,7 @@ from gibbsite.programs.jaxpr.compiling import ByShape, once
 from gibbsite.sampling.engine.initial import Asked as Starts
 from gibbsite.sampling.engine.initial import far_below, first_values
 from gibbsite.structure.moves.entering import Entering
+from gibbsite.structure.moves.learnt import DRAWS, MOST, Anew, Learnt, Reals
 from gibbsite.structure.moves.places import Place, place_of
 from gibbsite.structure.moves.splitting import Along, Splitting
 from gibbsite.structure.tuned import WARMUP, all_frozen, diverging, learns, placed_all
@@ -81,7 +83,8 @@ class Straight:
     their exact conditional, and no ratio knows of them. The others, `left`, keep what they have where the
     other structure has it too, and are drawn from their priors where it has not. Discrete sites that are
     `growing` from structure to structure have tables that grow with the power of that: they are left where
-    continuous sites can be integrated out, in all of these structures alike.
+    continuous sites can be integrated out, in all of these structures alike. Where it is `settled` before any
+    chain enters, some moves draw those of `left` that its warm-up has learnt from what that found.
     """
 
     def __init__(
@@ -92,9 +95,10 @@ class Straight:
         kwargs: Mapping[str, Any],
         make: Callable,
         growing: AbstractSet[str] = frozenset(),
+        settled: bool = False,
     ):
         self.way, self._fn, self._args, self._kwargs = way, fn, args, dict(kwargs)
-        self._make = make
+        self._make, self._before = make, settled
         traced = self._traced()
         self.model: Any = make(fn) if traced is None or _draws_anything(traced) else None
         self.places: dict[str, Place] = {}
@@ -152,6 +156,33 @@ class Straight:
     def left(self) -> dict[str, Place]:
         """The latents that moves keep or draw from their priors."""
         return {n: p for n, p in self.places.items() if n not in self.gone}
+
+    @cached_property
+    def idle(self) -> frozenset[str]:
+        """The latents whose posterior is their prior here, whatever reads them elsewhere."""
+        return frozenset() if self._still else idle_latents(self.model.density)
+
+    @cached_property
+    def anew(self) -> frozenset[str]:
+        """The sites that some moves draw anew where both structures have them: what is learnt, and what is
+        idle."""
+        return frozenset({*self._reals.places, *(self.idle if self._before else ())})
+
+    @cached_property
+    def _reals(self) -> Reals:
+        """The sites whose posterior is learnt, as many as can be."""
+        found: dict[str, Place] = {}
+        if self._before and not self._still:
+            for name, p in self.left.items():
+                size = sum(int(np.prod(q.shape)) for q in (*found.values(), p))
+                if p.coordinate is not None and not p.weights and name not in self.idle and size <= MOST:
+                    found[name] = p
+        return Reals(found)
+
+    @cached_property
+    def learnt(self) -> Learnt | None:
+        """What the structure's warm-up has found."""
+        return Learnt.of(self._reals, np.asarray(self._settled[2])) if self._reals.places else None
 
     def _summed(self, growing: AbstractSet[str]) -> tuple[Marginal | None, tuple[str, ...]]:
         """What is eliminated from moves: discrete latents where there are any that can be, else as many
@@ -234,13 +265,15 @@ class Straight:
         draw: Any,
         level: Any,
         moving: tuple[Any, Mapping[str, Sequence[Along]]] | None = None,
+        anew: Any = False,
     ) -> Any:
         """A chain enters (`draw`) or is looked at where it is: its values there, or those of what the other
         structure has, too; the log density less that of how the elements come about which are not `kept`
         (masks over `Place.batch`, by site); and whether that minus `level` is as high as the log of a
         uniform number. Only then are the sites that are `gone` drawn.
 
-        New elements come out of others as the key and the axes of `moving` say, else from their priors.
+        New elements come out of others as the key and the axes of `moving` say, or `anew` from what the
+        structure has learnt, else from their priors.
         """
         key_new, key_accept, key_gone = random.split(key, 3)
         if self.model is None:
@@ -248,11 +281,13 @@ class Straight:
             return {}, score, jnp.log(random.uniform(key_accept)) < score - level
         if self.barred is not None:
             return values, jnp.asarray(-jnp.inf, jnp.result_type(float)), jnp.zeros((), bool)
-        splitting = None
+        splitting = learnt = None
         if moving is not None:
-            fresh = random.fold_in(key_new, 0)
-            splitting = Splitting(moving[0], self.left, self.widths, moving[1], values, draw, fresh)
-        run = self._forward(key_new, values, kept, draw, splitting)
+            if self.learnt is not None:
+                learnt = self.learnt.drawn(random.fold_in(key_new, 1), anew, values, kept, draw)
+            fresh, may = random.fold_in(key_new, 0), jnp.logical_not(anew)
+            splitting = Splitting(moving[0], self.left, self.widths, moving[1], values, draw, fresh, may)
+        run = self._forward(key_new, values, kept, draw, splitting, learnt)
         # where it is not known how values come about, nothing is left and nothing entered
         total = jnp.where(jnp.isnan(run.total), jnp.where(draw, jnp.inf, -jnp.inf), run.total)
         score = self.logdensity(run.now) - total
@@ -264,10 +299,16 @@ class Straight:
         return new, score, taken
 
     def _forward(
-        self, key: Any, values: Values, kept: Mapping[str, Any], draw: Any, splitting: Any = None
+        self,
+        key: Any,
+        values: Values,
+        kept: Mapping[str, Any],
+        draw: Any,
+        splitting: Splitting | None = None,
+        anew: Anew | None = None,
     ) -> Entering:
         """The model after a chain has entered or was looked at (see `enter`)."""
-        run = Entering(handlers.seed(self._fn, key), values, self.left, kept, draw, splitting)
+        run = Entering(handlers.seed(self._fn, key), values, self.left, kept, draw, splitting, anew)
         with handlers_alone:
             run(*self._args, **self._kwargs)
         return run
@@ -300,7 +341,7 @@ class Straight:
     def ready(self) -> None:
         """Have everything that a program needs which is traced: what kernels learn, and constants."""
         self.looked_at()
-        _ = self.computed, self.tuning
+        _ = self.computed, self.tuning, self.learnt
 
     @property
     def impossible(self) -> bool:
@@ -347,7 +388,7 @@ class Straight:
         return random.key(2), self._start(self._best[2]), self._plan.inputs
 
     @cached_property
-    def _settled(self) -> tuple[tuple[Any, ...], Values]:
+    def _settled(self) -> tuple[tuple[Any, ...], Values, Any]:
         at = self._settling
         with handlers_alone:
             return self._warm(*at)
@@ -380,8 +421,10 @@ class Straight:
 
     @cached_property
     def _warm(self) -> ByShape:
-        """A warm-up from values of the sites that are `left`: states of the blocks, and values of all."""
-        kernel, steps = self._plan.kernel, WARMUP if self.learns else 0
+        """A warm-up from values of the sites that are `left`: states of the blocks, values of all, and draws
+        of what is to be learnt from them."""
+        kernel, steps, reals = self._plan.kernel, WARMUP if self.learns else 0, self._reals
+        total = steps + DRAWS if reals.places else steps
 
         def warm(key: Any, values: Values, inputs: Any) -> Any:
             kwargs = {INPUTS_KWARG: inputs}
@@ -391,10 +434,23 @@ class Straight:
             use = {n: jnp.ones((), bool) for n in values}
             _, native = first_values(kernel, key_values, kwargs, Starts(values, use, jnp.zeros(())))
             state = kernel.init(key_state, WARMUP, native, (), kwargs)
-            if steps:
-                state = jax.lax.fori_loop(0, steps, lambda _, s: kernel.sample(s, (), kwargs), state)
-            found = kernel.get_constrain_fn((), kwargs)(state.z)
-            return state.block_states, {n: jnp.asarray(found[n], p.dtype) for n, p in self.places.items()}
+
+            def constrained(state: Any) -> Values:
+                found = kernel.get_constrain_fn((), kwargs)(state.z)
+                return {n: jnp.asarray(found[n], p.dtype) for n, p in self.places.items()}
+
+            def step(i: Any, at: tuple[Any, Any]) -> tuple[Any, Any]:
+                state = kernel.sample(at[0], (), kwargs)
+                row = jnp.where(i < steps, DRAWS, i - steps)  # beyond the last: not kept
+                drawn = (
+                    at[1].at[row].set(reals.of(constrained(state)), mode="drop") if total > steps else at[1]
+                )
+                return state, drawn
+
+            drawn = jnp.zeros((DRAWS, reals.size))
+            if total:
+                state, drawn = jax.lax.fori_loop(0, total, step, (state, drawn))
+            return state.block_states, constrained(state), drawn
 
         return ByShape(warm)
 

@@ -45,7 +45,9 @@ def check_meeting(density: Density, labels: Mapping[str, Sequence[str]], units: 
         if not plainly:
             continue
         key = source, eqn.invars[0].aval.shape, eqn.params["dimension_numbers"].start_index_map
-        _check_codes(eqn, picked.setdefault(key, name), name, labels)
+        first = picked.setdefault(key, name)
+        _check_codes(eqn, first, name, labels, source not in density.closed.jaxpr.constvars)
+        picked[key] = max(first, name, key=lambda n: len(labels[n]))
     _check_numbers(density, holds, labels)
     for eqn in density.closed.jaxpr.eqns if holds else ():
         read = [n for v in eqn.invars if (n := _held(holds, v))]
@@ -220,18 +222,25 @@ def number_notes(density: Density, labels: Mapping[str, Sequence[str]]) -> Itera
             )
 
 
-def _check_codes(eqn: Any, one: str, other: str, labels: Mapping[str, Sequence[str]]) -> None:
+def _check_codes(
+    eqn: Any, one: str, other: str, labels: Mapping[str, Sequence[str]], every_code: bool = True
+) -> None:
+    """Refuse codes that mean different categories in two columns; of all codes that both have, or else of
+    categories that both have."""
     mine, theirs = labels[one], labels[other]
-    both = [t for t in mine if t in theirs]
-    wrong = [t for t in both if mine.index(t) != theirs.index(t)]
-    if not wrong:
+    wrong = [t for t in mine if t in theirs and mine.index(t) != theirs.index(t)]
+    apart = [k for k, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b]
+    if wrong:
+        told = f"{wrong[0]!r} is {mine.index(wrong[0])} in {one} and {theirs.index(wrong[0])} in {other}"
+    elif apart and every_code:
+        told = f"{apart[0]} is {mine[apart[0]]!r} in {one} and {theirs[apart[0]]!r} in {other}"
+    else:
         return
     place = equation_line(eqn)
     every = f"every = sorted({{*{one}, *{other}}})"
     raise DataError(
-        f"{one} and {other}{at_place(place)} are numbered each by its own categories: {wrong[0]!r} is "
-        f"{mine.index(wrong[0])} in {one} and {theirs.index(wrong[0])} in {other}, and they mean one "
-        f"vector's elements, or are compared, here. Give both the same categories: `{every}`, and "
+        f"{one} and {other}{at_place(place)} are numbered each by its own categories: {told}, and they mean "
+        f"one vector's elements, or are compared, here. Give both the same categories: `{every}`, and "
         f"`pd.Categorical({one}, every)` for either"
     ).at(place, "index-of-another-type")
 

@@ -354,7 +354,7 @@ def write_check(check: Any, path: str | PathLike[str]) -> Path:
     """Write a check's page; returns its path. Raises `OSError` where it cannot be written."""
     target = Path(path)
     title = f"{check.model.name}: a check by Gibbsite"
-    schedule = escape(check.model.schedule().text)
+    schedule = escape(check.model.execution.schedule().text)
     rate = (
         f"Each statistical test calls what is right wrong in one case of {1 / LEVEL:.0f} at most, with all "
         f"that it compares counted. “open” is what could not be tested."

@@ -8,6 +8,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from gibbsite.diagnostics.verdict.cures import cures
 from gibbsite.diagnostics.verdict.stake import never_at_stake
 from gibbsite.plans.schedule.parse import update
 
@@ -76,8 +77,9 @@ def test_a_few_draws_of_another_value_are_no_share():
     start = {"rise": np.full(4, 1.4, np.float32), "k": np.full(4, 0.5, np.float32)}
     run = model.sample(draws=500, chains=4, seed=3, schedule="Eliminate m > NUTS *", init=start)
     few = int((run.draws["m"] == 0).sum())
-    told = [n for n in run.verdict.notes if "at stake" in n]
+    told = [n for n in run.verdict.reasons if "at stake" in n]
     assert len(told) == (few <= 3) and (not few or not told or f"in all draws but {few}" in told[0])
+    assert not run.verdict.ok and cures(run)[0].value == "Structure m"
     near = {**{n: v.copy() for n, v in run.draws.items()}, "m": np.ones((4, 500), np.int32)}
     for count, words in {
         0: "never at stake",
@@ -88,7 +90,7 @@ def test_a_few_draws_of_another_value_are_no_share():
         found = never_at_stake(run.plan, run._monitor.moments, near)
         assert bool(found) == bool(words) and all(words in n.text for n in found)
         if found:
-            assert "summed out as it is" in found[0].hint
+            assert found[0].topic == "forms" and "the schedule Structure m" in found[0].hint
 
 
 def latin():

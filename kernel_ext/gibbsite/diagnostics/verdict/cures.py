@@ -11,8 +11,10 @@ from numpyro.distributions import constraints
 
 from gibbsite.density.current import exchangeable, why_not
 from gibbsite.density.hierarchy.location_scale import location_scales
+from gibbsite.density.liveness import switched
 from gibbsite.diagnostics.verdict.cure import Case, Cure
 from gibbsite.diagnostics.verdict.hints import smaller_steps
+from gibbsite.diagnostics.verdict.stake import drawn_apart
 from gibbsite.diagnostics.verdict.verdict import RHAT_LIMIT
 from gibbsite.elimination import joint_marginal
 from gibbsite.errors import GibbsiteError
@@ -85,6 +87,21 @@ def _orders(k: int) -> str:
     return f"{int(np.prod(np.arange(1, k + 1))):,}" if k < 8 else "many"
 
 
+def _forked(case: Case) -> Iterator[Cure]:
+    """Forms of a model that chains do not cross between: structures."""
+    updates = [(u.kernel, members, u.eliminated) for u, members in case.blocks]
+    apart = drawn_apart(case.density, updates)
+    names = [n for n in apart if "forms" in case.topics or n in case.bad]
+    if names:
+        off = sorted({n for name in names for n in switched(case.density)[name]})
+        yield _scheduled(
+            f"chains between the forms that {listed(names)} switches",
+            f"what the other form has ({listed(off)}) is drawn from where that form fits the data, not from "
+            f"its prior, so that chains cross; each form is compiled by itself",
+            f"Structure {' '.join(names)}",
+        )
+
+
 def _centred_columns(case: Case) -> Iterator[Cure]:
     """Levels and slopes that make up for each other: covariates less their means."""
     names = far_from_zero(case.density)
@@ -102,7 +119,7 @@ def _planned(case: Case) -> Iterator[Cure]:
     """What the model's schedule was chosen from, weighed again by how long the run remembers, where this one
     draws in turn what holds each other, or remembers far longer than was predicted: another one that at its
     worst has several times the effective draws for the work."""
-    weighed = [c for c in case.model.schedule().candidates if not c.refused and np.isfinite(c.work)]
+    weighed = [c for c in case.model.execution.schedule().candidates if not c.refused and np.isfinite(c.work)]
     own = next((c for c in weighed if c.text == case.schedule.text), None)
     known = [s for s in case.snapshot.scalars if np.isfinite(s.ess_bulk) and s.ess_bulk > 0]
     if own is None or not known or {"labels", "orders", "renamed", "modes"} & set(case.topics):
@@ -272,6 +289,7 @@ def _in_order(case: Case, names: list[str]) -> list[str]:
 
 
 _TABLE: tuple[Callable[[Case], Iterator[Cure]], ...] = (
+    _forked,
     _centred_columns,
     _tempered,
     _ordered,

@@ -12,6 +12,7 @@ import numpy as np
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
+from gibbsite.diagnostics.verdict.stake import structures_of, switches_apart
 from gibbsite.elimination import MissingFraction, joint_marginal
 from gibbsite.elimination.pointwise import DRAWS
 from gibbsite.errors import ScheduleError
@@ -100,6 +101,8 @@ def for_modes(plan: Plan) -> str:
     weighed = "run.modes.draws() visits each mode in proportion to its weight"
     if density is None:
         return weighed
+    if forms := switches_apart(plan):
+        return f"{structures_of(forms)}; {weighed}"
     seen = [n for n in density.latents if n not in plan.generated]
     if any(density.sites[n].discrete or density.bounds_of(n) for n in seen):
         return weighed

@@ -12,7 +12,7 @@ CONVERGED, PRIOR = "converged", "prior"
 OF_THE_PRIOR = "the model observes nothing, and these are draws of its prior"
 RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 100
-_REASONS = ("stuck", "held", "labels", "orders", "signs", "modes", "precision", "improper")
+_REASONS = ("stuck", "held", "forms", "labels", "orders", "signs", "modes", "precision", "improper")
 # fewer divergent transitions than this share are told, but stop nobody
 _DIVERGENT = 0.001
 _GOING = {"compiling": "being compiled", "warmup": "still warming up", "sampling": "still sampling"}

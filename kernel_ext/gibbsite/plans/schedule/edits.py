@@ -13,7 +13,7 @@ TOGETHER = ("Gibbs", "NUTS", "HMC", "ESlice", "ReflectiveSlice")  # move a block
 
 def with_kernel(model: Any, site: str, kernel: str) -> str:
     """With `site` taken out of its block and updated by `kernel`. Raises `ModelError` where it has none."""
-    schedule = model.schedule()
+    schedule = model.execution.schedule()
     if not any(site in schedule.members(u.everything) for u in schedule.updates):
         raise ModelError(f"{site!r} has no kernel of its own to change")
     return _taken_out(schedule, (site,), Update(kernel, (site,)))
@@ -49,7 +49,7 @@ def merged(model: Any, one: str, other: str) -> str:
     The block is updated by a kernel that moves all its sites together: the one that a block of the two has
     already, or else the first that fits. Raises `ModelError` where there is none.
     """
-    schedule, rows = model.schedule(), kernels()
+    schedule, rows = model.execution.schedule(), kernels()
     mine, theirs = (
         next((u for u in schedule.updates if site in schedule.members(u.sites)), None)
         for site in (one, other)

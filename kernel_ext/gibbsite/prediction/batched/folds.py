@@ -216,9 +216,9 @@ def _schedule(model: Any, run: Any) -> str | None:
     are left out the prior has many modes, which draws in turn do not cross."""
     asked = None if run.schedule_text == run.model.schedule().text else run.schedule_text
     try:
-        updates = model.schedule(asked).updates
+        updates = model.execution.schedule(asked).updates
     except ScheduleError:  # masks may leave a kernel without what it needs
-        asked, updates = None, model.schedule().updates
+        asked, updates = None, model.execution.schedule().updates
     density = model.density
     own = [n for n in density.latents if n in density.latent_vars and n in model.sites]
     for z in (n for n in own if density.sites[n].discrete):

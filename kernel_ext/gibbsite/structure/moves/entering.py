@@ -9,13 +9,15 @@ from numpyro.distributions import MaskedDistribution
 from numpyro.primitives import Messenger
 
 from gibbsite.errors import ModelError
+from gibbsite.structure.moves.learnt import Anew
 from gibbsite.structure.moves.places import Place, by_element, concentration
 from gibbsite.structure.moves.splitting import Splitting
 
 
 class Entering(Messenger):
     """Runs a model forward: of the sites in `left` elements that are not kept (masks over `Place.batch`) are
-    drawn from their priors, or come out of others by `splitting`, where `draw` says so.
+    drawn from their priors, or come out of others by `splitting`, or are drawn `anew` from what a warm-up
+    learnt, where `draw` says so.
 
     After the run `now` has the values, `total` the log density of how these elements came or would come, less
     the log of how volumes change, and `front` the values for a structure that has the kept ones only.
@@ -29,12 +31,13 @@ class Entering(Messenger):
         kept: Mapping[str, Any],
         draw: Any,
         splitting: Splitting | None = None,
+        anew: Anew | None = None,
     ):
         super().__init__(fn)
         self.now, self._left, self._kept, self._draw = dict(values), left, kept, draw
         self.front = dict(values)
-        self.total: Any = jnp.zeros(())
-        self._splitting = splitting
+        self._splitting, self._anew = splitting, anew
+        self.total: Any = jnp.zeros(()) if anew is None else jnp.where(anew.uses, anew.cost, 0.0)
 
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample" or msg["is_observed"]:
@@ -44,6 +47,7 @@ class Entering(Messenger):
             msg["value"] = self.now[name]
             return
         fn, place, kept = msg["fn"], self._left[name], self._kept[name]
+        whole = kept.reshape(kept.shape + (1,) * place.event_dim)
         while isinstance(fn, MaskedDistribution):
             fn = fn.base_dist
         try:
@@ -57,7 +61,6 @@ class Entering(Messenger):
         if place.weights:
             value, front, own = self._weights(by_element(fn), self.now[name], kept, drawn)
         else:
-            whole = kept.reshape(kept.shape + (1,) * place.event_dim)
             front = value = jnp.where(whole | ~self._draw, self.now[name], drawn)
             by = by_element(fn)
             each = (by if len(by.event_shape) == place.event_dim else fn).log_prob(value)
@@ -67,6 +70,10 @@ class Entering(Messenger):
             two, one, cost = self._splitting.element(name, self.now[name])
             value, front = jnp.where(splits, two, value), jnp.where(splits, one, front)
             own = jnp.where(splits, cost, own)
+        if self._anew is not None and name in self._anew.values:
+            comes = self._anew.uses & ~whole & self._draw
+            value = jnp.where(comes, self._anew.values[name], value)
+            front, own = jnp.where(comes, value, front), jnp.where(self._anew.uses, 0.0, own)
         self.now[name] = msg["value"] = value
         self.front[name] = jnp.where(self._draw, value, front)
         self.total += own

@@ -60,9 +60,9 @@ def _only(axes: Sequence[Along], may: Any) -> list[Along]:
 class Splitting:
     """What one move does to the elements of a structure that comes and goes by `axes`, of each site's axes.
 
-    `key` is of the move: it decides the same in both structures. `draw`: the element comes, by numbers of the
-    key `fresh`; else it goes. `values` are the chain's, of `places`, with the `widths` of priors in real
-    coordinates.
+    `key` is of the move: it decides the same in both structures. `may`: the move is none of another kind.
+    `draw`: the element comes, by numbers of the key `fresh`; else it goes. `values` are the chain's, of
+    `places`, with the `widths` of priors in real coordinates.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Splitting:
         values: Mapping[str, Any],
         draw: Any,
         fresh: Any,
+        may: Any = True,
     ):
         self._places = {
             n: p for n, p in places.items() if p.batch and (p.coordinate is not None or p.adds_up)
@@ -81,7 +82,7 @@ class Splitting:
         self._widths, self._draw, self._values = widths, draw, values
         # one call for all numbers of a kind: each is a hundred operations for the compiler
         of_move, *of_sites = random.uniform(key, (1 + len(self._places),))
-        self._axes = {n: _only(axes[n], of_move < SPLITS) for n in self._places}
+        self._axes = {n: _only(axes[n], (of_move < SPLITS) & may) for n in self._places}
         self._shared = {
             n: jnp.asarray(True) if p.weights else own < 0.5
             for (n, p), own in zip(self._places.items(), of_sites, strict=True)
