@@ -10,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from gibbsite.density.model.alone import handlers_alone
+from gibbsite.programs.passes.for_cpu import jitted
 from gibbsite.structure.automaton import Inside, Loop
 from gibbsite.structure.moves import splitting
 from gibbsite.structure.moves.splitting import Splitting
@@ -103,7 +104,7 @@ def test_moves_leave_the_prior_as_it_is(sites, share, monkeypatch):
         return out.index, out.z
 
     with handlers_alone:
-        to, there = jax.jit(jax.vmap(moved))(jax.random.split(jax.random.key(3), n), index, z)
+        to, there = jitted(jax.vmap(moved))(jax.random.split(jax.random.key(3), n), index, z)
     to, there = np.asarray(to), {name: np.asarray(v) for name, v in there.items()}
     assert (to != index).mean() > 0.15
     before, after = features(index + 1, z), features(to + 1, there)

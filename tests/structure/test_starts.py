@@ -88,3 +88,16 @@ def test_where_no_structure_is_possible_that_is_told():
 
     with pytest.raises(DataError, match="impossible in every structure"):
         gb.model(barred, -1.0).sample(draws=5, chains=2)
+
+
+def test_a_structure_without_the_data_is_none_of_a_program():
+    """Of categories that a smaller simplex has not, its constant was looked for while all was traced."""
+
+    def model(y):
+        count = numpyro.sample("K", dist.Categorical(jnp.ones(2) / 2)) + 2
+        w = numpyro.sample("w", dist.Dirichlet(jnp.ones(count)))
+        with numpyro.plate("n", len(y)):
+            numpyro.sample("y", dist.Categorical(w), obs=y)
+
+    run = gb.model(model, np.array([0, 1, 2])).sample(draws=20, warmup=10, chains=2)
+    assert (run.draws["K"] == 1).all()

@@ -13,11 +13,13 @@ import numpy as np
 from numpyro import handlers
 
 from gibbsite.density import Density, Site
+from gibbsite.density.build import build_density
 from gibbsite.density.current import current, generated_latents
 from gibbsite.density.handlers.scopes import ScopedScans
 from gibbsite.density.known_elements import draws_within, observed_values
 from gibbsite.density.model.collect import SEED
-from gibbsite.errors import ScheduleError
+from gibbsite.errors import ModelError, ScheduleError
+from gibbsite.ground.arguments import listed
 from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
 from gibbsite.modelling.analysis import Analysis, analysed
@@ -206,7 +208,27 @@ class Execution:
                 return self.seen.schedule(asked, **options)
             except ScheduleError:
                 pass  # it names a prediction, or is wrong: the whole model then tells
+        self._proper  # noqa: B018
         return self._grouped_schedule(asked, options) or scheduled.make_schedule(self, asked, **options)
+
+    @cached_property
+    def _proper(self) -> None:
+        """Refuse flat priors that leave no posterior, whatever draws from it; raises `ModelError`."""
+        if not elimination.endless(self.density):
+            return
+        own = self.analysis
+        # single precision cannot tell a small difference between columns from none
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            names = elimination.endless(build_density(own.fn, own.args, dict(own.kwargs)))
+        if names:
+            one = len(names) == 1
+            it, have = ("it", "has a flat prior") if one else ("them", "have flat priors")
+            raise ModelError(
+                f"there is no posterior: {listed(names)} {have}, and the data leave {it} open in some "
+                f"direction, such as a constant that one may have more and another less, so that the "
+                f"integral over {it} is infinite. Give {names[0]!r} a proper prior, or fix what cannot be "
+                f"told (one level to 0, columns that say the same left out, `ZeroSumNormal`)"
+            ).at(self.density.sites[names[0]].line)
 
     def _grouped_schedule(self, asked: Any, options: Mapping[str, Any]) -> "Schedule | None":
         """The schedule over array sites; None where it names members of groups, or has a kernel that needs

@@ -759,7 +759,6 @@ class Execution:
         steps, warmup, elapsed = self.kept.steps, self._warmup, self.elapsed
         going = self._status in ("warmup", "sampling")
         warmup_left, draws_left = max(0, warmup - steps), self._target - self.kept.sampled.steps
-        spent = max(elapsed - self._compile_seconds, 1e-9)
         stuck = self._monitor.stuck
         on_disk = self._stored(draws_left + (warmup_left if self.settings.keep_warmup else 0))
         return Snapshot(
@@ -774,7 +773,7 @@ class Execution:
             elapsed=elapsed,
             eta=self._pace.eta(warmup_left, draws_left) if going else None,
             compile_seconds=self._compile_seconds,
-            steps_per_second=steps / spent if steps else 0.0,
+            steps_per_second=self._pace.speed,
             divergences=tuple(self._monitor.divergences.tolist()),
             chain_states=tuple("stuck" if c in stuck else self._status for c in range(self._chains)),
             blocks=self._block_stats(),

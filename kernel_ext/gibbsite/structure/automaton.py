@@ -254,7 +254,8 @@ class Loop:
         masks, along = {}, {}
         for name, place in self.known[j].left.items():
             shared = rows[name][-1]
-            keeps = (shared == _KEPT) | ((shared == _ANEW) & ~whole) | ((shared == _APART) & ~anew)
+            keeps = (shared == _ANEW) & jnp.logical_not(whole) | (shared == _APART) & jnp.logical_not(anew)
+            keeps |= shared == _KEPT
             mask = jnp.broadcast_to(keeps, place.batch)
             along[name] = []
             for axis, size in enumerate(place.batch):

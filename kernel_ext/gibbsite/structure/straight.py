@@ -245,8 +245,9 @@ class Straight:
     def constant(self) -> float:
         """What the log density of a structure without the sites that are `gone` leaves out. It is computed
         when it is first read, not while something is traced."""
-        needed = self.marginal is not None or (self.model is not None and self.model._constants_lost)
-        return self._best[1] if needed and self._allowed else 0.0
+        if not self._allowed or self.model is None:
+            return 0.0
+        return self._best[1] if self.marginal is not None or self.model._constants_lost else 0.0
 
     def _up_to_constant(self, values: Values) -> Any:
         if self.model is None:
@@ -330,9 +331,10 @@ class Straight:
         return self.schedule.plan()
 
     def looked_at(self) -> None:
-        """Have what is known of draws from the prior, which no program can find while another is traced."""
+        """Have what is known of draws from the prior, and what moves draw from: no program finds that while
+        another is traced."""
         if self.barred is None:
-            _ = self._fixed if self.model is None else self._best
+            _ = self._fixed if self.model is None else self._best, self.constant, self.learnt
 
     def looked_at_as(self, other: "Straight") -> None:
         """Know what another one of the same way knows of its prior."""
@@ -341,7 +343,7 @@ class Straight:
     def ready(self) -> None:
         """Have everything that a program needs which is traced: what kernels learn, and constants."""
         self.looked_at()
-        _ = self.computed, self.tuning, self.learnt
+        _ = self.computed, self.tuning
 
     @property
     def impossible(self) -> bool:

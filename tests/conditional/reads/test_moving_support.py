@@ -99,3 +99,56 @@ def test_a_count_that_may_be_0_is_not_positive():
     density = gb.model(model).density
     found = {n: positive(density, v) for n, v in density.latent_vars.items()}
     assert found == {"k": False, "t": True, "q": False}
+
+
+class Counts(dist.Poisson):
+    """NumPyro's by another name."""
+
+
+class UpTo(dist.Distribution):
+    """As likely each, below a bound that its support does not tell."""
+
+    arg_constraints = {"high": constraints.positive}  # noqa: RUF012
+    support = constraints.nonnegative_integer
+
+    def __init__(self, high):
+        self.high = high
+        super().__init__(jnp.shape(high))
+
+    def log_prob(self, value):
+        return jnp.where(value < self.high, -jnp.log(self.high), -jnp.inf)
+
+
+class Drawn(dist.Distribution):
+    """Hits of as many tries as a parameter says, all counts being called possible."""
+
+    arg_constraints = {"tries": constraints.nonnegative_integer}  # noqa: RUF012
+    support = constraints.nonnegative_integer
+
+    def __init__(self, tries):
+        self.tries = tries
+        super().__init__(jnp.shape(tries))
+
+    def log_prob(self, value):
+        return dist.Binomial(self.tries, 0.5).log_prob(value)
+
+
+def test_what_may_bound_counts_of_a_class_of_ones_own():
+    """A rate bounds nothing; a bound that the density computes does, and so may a number of tries."""
+
+    def model(y):
+        h, n = numpyro.sample("h", dist.HalfNormal(1.0)), numpyro.sample("n", dist.Poisson(3.0))
+        numpyro.sample("x", Counts(h), obs=y)
+        numpyro.sample("u", UpTo(h), obs=y)
+        numpyro.sample("k", Drawn(n), obs=y)
+
+    density = gb.model(model, np.int32(0), check_values=False).density
+    assert [support_movers(density, n) for n in ("x", "u", "k")] == [set(), {"h"}, {"n"}]
+
+    def rates(y):
+        a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+        with numpyro.plate("n", 5):
+            u = numpyro.sample("u", dist.Normal(a, 1.0))
+            numpyro.sample("y", Counts(jnp.exp(u)), obs=y)
+
+    assert "NUTS [a u]" in gb.model(rates, np.arange(5)).schedule().text

@@ -17,10 +17,10 @@ GOOD = {"x": RNG(0).normal(size=(4, 1000))}
 DIVERGED = (5, 4000)
 
 
-def verdict(values, status="finished", message=None, divergences=(0, 4000), lost=()):
+def verdict(values, status="finished", message=None, divergences=(0, 4000), lost=(), chains=4):
     stats = all_stats(values)
     notices = disagreement(stats, values)
-    return judged(status, message, stats, notices, divergences, 4, lost)
+    return judged(status, message, stats, notices, divergences, chains, lost)
 
 
 def test_a_good_run_is_converged():
@@ -34,6 +34,7 @@ def test_a_good_run_is_converged():
         ({"x": GOOD["x"] + np.arange(4.0)[:, None]}, {}, "not yet", "R-hat 1.5"),
         ({"x": GOOD["x"][:, :50]}, {}, "not yet", "ESS"),
         ({"x": GOOD["x"][:, :5]}, {}, "not yet", "too few draws to tell"),
+        ({"x": GOOD["x"][:1]}, {"chains": 1}, "not yet", "one chain alone cannot be compared"),
         (GOOD, {"divergences": DIVERGED}, "not yet", "5 divergent transitions"),
         (GOOD, {"status": "sampling"}, "not yet", "still sampling"),
         (GOOD, {"status": "failed", "message": "no memory"}, "failed", "no memory"),

@@ -13,8 +13,10 @@ from numpyro.distributions import constraints
 
 from gibbsite.density import Density
 from gibbsite.density.intervals import range_of
+from gibbsite.density.known_elements import equations_behind
 from gibbsite.density.model.bounds import base_constraint
 from gibbsite.errors import ModelError
+from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import Table, of_site
 
 Shape = tuple[int, ...]
@@ -229,7 +231,8 @@ def support_movers(density: Density, site: str) -> frozenset[str]:
 
     They are those in the bounds that the distribution itself gives, or one that it is made of. A distribution
     that NumPyro does not know counts with all of its parameters, unless its support is a constraint of
-    NumPyro's, which holds its ends alone.
+    NumPyro's, which holds its ends alone. Those of integers are often written with more than their density
+    allows: there, parameters that are discrete count, and all where the density has an infinity of its own.
     """
     name = density.sites[site].fn_name
     computed = (
@@ -238,7 +241,10 @@ def support_movers(density: Density, site: str) -> frozenset[str]:
     if all(hasattr(dist, n) for n in name.split(" or ")) or _known(density, site):
         return computed
     parameters = density.outputs["parameters"].get(site, {})
-    return computed.union(*(density.maps.latents(atom) for atom in parameters.values()))
+    found = computed.union(*(density.maps.latents(atom) for atom in parameters.values()))
+    if not _of_numpyro(density, site) or _has_infinities(density, site):
+        return found
+    return computed.union(n for n in found if density.sites[n].discrete)
 
 
 def _read_by_ends(density: Density, site: str) -> frozenset[str]:
@@ -250,9 +256,21 @@ def _read_by_ends(density: Density, site: str) -> frozenset[str]:
 
 def _known(density: Density, site: str) -> bool:
     """Whether the support of a continuous site is of a class of NumPyro."""
+    return not density.sites[site].discrete and _of_numpyro(density, site)
+
+
+def _of_numpyro(density: Density, site: str) -> bool:
     found = density.sites[site]
     kind = found.interval or type(base_constraint(found.support))
-    return not found.discrete and kind.__module__.partition(".")[0] == "numpyro"
+    return kind.__module__.partition(".")[0] == "numpyro"
+
+
+def _has_infinities(density: Density, site: str) -> bool:
+    """Whether an infinite constant enters a site's log density."""
+    consts = dict(zip(density.closed.jaxpr.constvars, density.closed.consts, strict=True))
+    read = (a for eqn in equations_behind(density, [density.outputs["log_prob"][site]]) for a in eqn.invars)
+    values = (a.val if isinstance(a, Literal) else consts.get(a) for a in read)
+    return any(v is not None and np.isinf(np.asarray(v, np.float64)).any() for v in values)
 
 
 def _computed_movers(density: Density, site: str) -> frozenset[str]:

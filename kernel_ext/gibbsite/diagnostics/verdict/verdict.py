@@ -99,6 +99,7 @@ def judged(
     if divergences[0] > _DIVERGENT * divergences[1]:
         reasons.append(f"{divergences[0]} divergent transitions")
     if all(np.isnan(s.rhat) for s in scalars if not s.discrete) and not all(s.discrete for s in scalars):
-        reasons.append("too few draws to tell")
+        alone = "one chain alone cannot be compared: two or more tell whether they agree (R-hat)"
+        reasons.append(alone if chains == 1 else "too few draws to tell")
     notes = (*(n.text for n in notices if n.topic in ("moved", "stake", "renamed")), *doubts)
     return Verdict("not yet" if reasons else PRIOR if prior else CONVERGED, tuple(reasons), notes)

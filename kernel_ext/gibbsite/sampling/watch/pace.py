@@ -24,6 +24,12 @@ class Pace:
         self.steps[not warming] += steps
         self.seconds[not warming] += seconds
 
+    @property
+    def speed(self) -> float:
+        """Steps a second of every chain, after warm-up where there are such; 0 before the first."""
+        phase = 1 if self.steps[1] else 0
+        return self.steps[phase] / max(self.seconds[phase], 1e-9) if self.steps[phase] else 0.0
+
     def eta(self, warmup_left: int, draws_left: int) -> float | None:
         """Seconds that are left, at the mean pace of each phase so far; None before that means something:
         before a second, and before twenty steps or a twentieth of the present phase.
