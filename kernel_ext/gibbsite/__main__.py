@@ -118,6 +118,7 @@ def run_sample(options: argparse.Namespace) -> int:
     next chunk, with all draws on disk; the exit status is then 143 or 130, as a shell has it."""
     from gibbsite.batch import made_model
     from gibbsite.progress import Lines
+    from gibbsite.sampling.start import foretold
 
     model = made_model(options.model, options.data, options.set)
     asked = {n: getattr(options, n) for n in (*_OPTIONS, "until", "max_draws")}
@@ -127,6 +128,8 @@ def run_sample(options: argparse.Namespace) -> int:
 
     def begin(run: Any) -> None:
         lines.say(f"{model!r} · {run.schedule_text} · {options.store}")
+        if words := foretold(run):
+            lines.say(words)
         lines(run)
         run.subscribe(lines)
 

@@ -71,13 +71,10 @@ def begin(shell: Any, start: Any, quiet: bool = False) -> Any:
 
 def foretell(run: Any) -> None:
     """Say what a long run will take, before it begins."""
-    settings, expected = run.settings, run.memory
-    if expected.long:
-        count = f"{settings.draws:,}".replace(",", " ")
-        print(
-            f"{count} draws × {settings.chains} chains: {expected}; an interrupt (■) keeps what is there",
-            flush=True,
-        )
+    from gibbsite.sampling.start import foretold
+
+    if words := foretold(run):
+        print(f"{words}; an interrupt (■) keeps what is there", flush=True)
 
 
 def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any:

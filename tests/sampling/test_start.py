@@ -12,7 +12,7 @@ from arviz_stats.base import array_stats
 from gibbsite.errors import ArgumentError, ModelError, OptionError, ResourceError, UnknownNameError
 from gibbsite.sampling.engine import resources
 from gibbsite.sampling.options import Options
-from gibbsite.sampling.start import known_options, made
+from gibbsite.sampling.start import foretold, known_options, made
 from helpers.models.sampling_models import rates
 
 SCHEDULE = "Gibbs z (*) NUTS [w p]"
@@ -187,7 +187,7 @@ def test_auto_weighs_the_size_of_a_step(model, monkeypatch, chains, chosen):
 
 
 @pytest.mark.slow
-def test_draws_that_do_not_fit_into_memory(model, monkeypatch):
+def test_draws_that_do_not_fit_into_memory(model, monkeypatch, caplog):
     monkeypatch.setattr(resources, "available_memory", lambda: 2**20)
     many = {**OPTIONS, "draws": 100_000}
     with pytest.raises(ResourceError, match=r"needs 13\.0 MiB .* 1\.0 MiB are free; the .* 'z'") as refused:
@@ -203,7 +203,12 @@ def test_draws_that_do_not_fit_into_memory(model, monkeypatch):
     with pytest.raises(ResourceError, match="keep='gap,w,p': all draws of these, and mean and spread of z"):
         model.start(**many)
     monkeypatch.undo()
-    assert "KiB of memory for the draws" in str(model.sample(**OPTIONS).memory)
+    run = model.sample(**OPTIONS)
+    assert "KiB of memory for the draws" in str(run.memory) and not foretold(run)
+    monkeypatch.setattr(resources.Estimate, "long", True)
+    with caplog.at_level("WARNING", "gibbsite"):
+        model.sample(**OPTIONS)
+    assert "60 draws × 2 chains" in caplog.text and "an interrupt keeps what is there" in caplog.text
 
 
 def test_a_device_that_runs_out_of_memory(model, whole, monkeypatch):

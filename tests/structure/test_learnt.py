@@ -177,6 +177,8 @@ def test_a_schedule_of_structures_for_any_discrete_site(tmp_path):
     assert abs(share.probability - row["mean"]) < 4 * np.hypot(share.error, row["mcse_mean"])
     again = gb.load(tmp_path / "run", model)
     np.testing.assert_array_equal(again.draws["m"], run.draws["m"])
+    factors = [r.structures.bayes_factor("m = 1", "m = 0") for r in (run, gb.load(tmp_path / "run"))]
+    assert factors[0] == factors[1]
     assert again.resume(draws=50).draws["a"].shape == (4, 350)
     with pytest.raises(gb.GibbsiteError, match="'a' is no discrete latent"):
         model.sample(schedule="Structure a")

@@ -19,8 +19,8 @@ from numpyro.distributions import (
 
 Y = np.random.default_rng(1).normal(size=8).astype(np.float32)
 Z = np.array([0, 1, 1, 0, 1, 0, 0, 1])
-X = jnp.arange(8.0)
-G, H = jnp.array([0, 0, 1, 1] * 2), jnp.array([0, 1] * 4)
+X = np.arange(8, dtype=np.float32)
+G, H = np.array([0, 0, 1, 1] * 2), np.array([0, 1] * 4)
 
 
 def flat(name, *shape, on=constraints.real):
@@ -36,7 +36,7 @@ def crossed():
 
 
 def collinear():
-    observe(jnp.stack([X * 0 + 1, X * 0.1 + 0.3, X * 0.7 - 0.2], 1) @ flat("b", 3))
+    observe(np.stack([X * 0 + 1, X * 0.1 + 0.3, X * 0.7 - 0.2], 1) @ flat("b", 3))
 
 
 def a_sum():

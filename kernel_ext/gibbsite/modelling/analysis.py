@@ -35,6 +35,7 @@ from gibbsite.validation.masked import check_masked, partly_masked_notes
 from gibbsite.validation.meeting import check_meeting, number_notes, step_notes
 
 unrepeatable = later("gibbsite.validation.unrepeatable")
+texts = later("gibbsite.validation.texts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,8 @@ def analysed(
         *looked("names", lambda: spelt_notes(density.sites)),
         *looked("indices", lambda: (*negative_notes(density), *open_notes(density))),
         *looked("numbers of categories", lambda: number_notes(density, known.labels)),
+        *looked("texts of categories", lambda: texts.text_notes(density, known.labels)),
+        *looked("two texts", lambda: texts.two_way_notes(density, known.labels, known.alphabetical)),
         *looked("the order of steps", lambda: step_notes(density, known.labels, known.alphabetical)),
         *looked("masked events", lambda: partly_masked_notes(density, gone if missing == "mask" else {})),
         *unread,

@@ -221,13 +221,13 @@ class Execution:
         with jax.ensure_compile_time_eval(), jax.enable_x64(True):
             names = elimination.endless(build_density(own.fn, own.args, dict(own.kwargs)))
         if names:
-            one = len(names) == 1
-            it, have = ("it", "has a flat prior") if one else ("them", "have flat priors")
+            have = "has a flat prior" if len(names) == 1 else "have flat priors"
             raise ModelError(
-                f"there is no posterior: {listed(names)} {have}, and the data leave {it} open in some "
-                f"direction, such as a constant that one may have more and another less, so that the "
-                f"integral over {it} is infinite. Give {names[0]!r} a proper prior, or fix what cannot be "
-                f"told (one level to 0, columns that say the same left out, `ZeroSumNormal`)"
+                f"there is no posterior: {listed(names)} {have}, over which the density has no finite "
+                f"integral given the data: along some direction, such as a constant that one may have more "
+                f"and another less, it does not fall, or not fast enough. Give {names[0]!r} a proper prior, "
+                f"or fix what cannot be told (one level to 0, columns that say the same left out, "
+                f"`ZeroSumNormal`)"
             ).at(self.density.sites[names[0]].line)
 
     def _grouped_schedule(self, asked: Any, options: Mapping[str, Any]) -> "Schedule | None":

@@ -594,7 +594,11 @@ class Execution:
         if self._store is not None and self._state is None and self._saved_state is not None:
             warnings.warn(
                 "what is derived stays in memory: a run that was loaded writes to its store when it goes on; "
-                "run.save(…) writes it elsewhere",
+                + (
+                    "run.save(…) writes it elsewhere"
+                    if self._plan.kernel is not None
+                    else "with its model, gibbsite.load(path, model), it can be saved elsewhere"
+                ),
                 stacklevel=4,
             )
             return

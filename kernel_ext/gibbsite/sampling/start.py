@@ -239,10 +239,17 @@ def known_options(asked: dict[str, Any]) -> dict[str, Any]:
     return asked
 
 
+def foretold(run: Run) -> str:
+    """What a long run will take, to be said before it begins; empty for others."""
+    settings, expected = run.settings, run.memory
+    count = f"{settings.draws:,}".replace(",", " ")
+    return f"{count} draws × {settings.chains} chains: {expected}" if expected.long else ""
+
+
 def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked: Any) -> Run:
     """As `start`, and wait. The first interrupt ends the run at the next chunk and keeps its draws; a second
     one raises. SIGTERM does as the first interrupt, and takes its course when the run has ended. Whatever is
-    raised once there is a run has it as its attribute `run`.
+    raised once there is a run has it as its attribute `run`. What a long run will take is told in the log.
 
     `on_start` (a dashboard) is called with the run before it begins; where it raises, that is told in the log
     and the run goes on."""
@@ -270,6 +277,8 @@ def sample(plan: Plan, *, on_start: Callable[[Run], Any] | None = None, **asked:
                     _log.exception("what was to show the run of %r failed; the run goes on", run.model_name)
             if run.status == "finished":  # nothing was left to do
                 return run
+            if on_start is None and (words := foretold(run)):
+                _log.warning("%s; an interrupt keeps what is there", words)
             run.start()
             if pressed:  # before there was a thread to stop
                 run.stop()

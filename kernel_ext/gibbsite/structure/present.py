@@ -16,12 +16,13 @@ _SAME = 1e-5
 
 @dataclass(frozen=True)
 class Entry:
-    """One structure as a run remembers it: its way, the shapes of its sites, and how many values its discrete
-    latents have, where these are listed."""
+    """One structure as a run remembers it: its way, the shapes of its sites, how many values its discrete
+    latents have, where these are listed, and the log of its prior probability, where that is known."""
 
     way: Way
     shapes: Mapping[str, tuple[int, ...]]
     values: Mapping[str, int] = field(default_factory=dict)
+    log_prior: float | None = None
 
     @property
     def name(self) -> str:
@@ -41,14 +42,17 @@ class Entry:
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
         shapes = {n: list(s) for n, s in self.shapes.items()}
-        return {"way": [[n, v] for n, v in self.way], "shapes": shapes, "values": dict(self.values)}
+        told = {"way": [[n, v] for n, v in self.way], "shapes": shapes, "values": dict(self.values)}
+        return told if self.log_prior is None else {**told, "log_prior": self.log_prior}
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> "Entry":
         """What `as_json` gave."""
         way = tuple((str(n), tuple(v) if isinstance(v, list) else int(v)) for n, v in told["way"])
         shapes = {str(n): tuple(map(int, s)) for n, s in told["shapes"].items()}
-        return Entry(way, shapes, {str(n): int(v) for n, v in told.get("values", {}).items()})
+        values = {str(n): int(v) for n, v in told.get("values", {}).items()}
+        prior = told.get("log_prior")
+        return Entry(way, shapes, values, None if prior is None else float(prior))
 
 
 def seen(index: np.ndarray, raw: Mapping[str, np.ndarray], entries: Sequence[Entry]) -> dict[str, np.ndarray]:

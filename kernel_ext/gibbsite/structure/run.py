@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -181,7 +182,8 @@ class StructureRun(Run):
         known = kernel.known if isinstance(kernel, Automaton) else ()
 
         def log_prior(name: str) -> float | None:
-            return next((s.log_prior for s in known if s.name == name), None)
+            told = next((e.log_prior for e in self._entries if e.name == name), None)
+            return next((s.log_prior for s in known if s.name == name), told)
 
         return found(self._raw[0], self._entries, [s.name for s in known if s.impossible], log_prior)
 
@@ -286,6 +288,11 @@ class StructureRun(Run):
         # what is known changes as the run goes on, and is that of the draws which are counted with it
         told = described(self._plan)
         now = {k: told[k] for k in ("sites", "observed_sites", "blocks", "fingerprint", "data")}
+        kernel = self._plan.kernel
+        ended = not live or self._status in ("finished", "stopped")
+        if isinstance(kernel, Automaton) and ended:  # it takes a moment for each
+            both = zip(self._entries, kernel.known, strict=False)
+            self._entries = [replace(e, log_prior=_finite(s.log_prior)) for e, s in both]
         known = [e.as_json() for e in self._entries]
         return {**super()._facts(live), "structures": known, "described": now}
 
@@ -299,6 +306,10 @@ class StructureRun(Run):
         super().give_engine(engine, place)
         if isinstance(engine, StructureEngine):
             engine.learns_by(self.learnt, self._compiling)
+
+
+def _finite(log_prior: float | None) -> float | None:
+    return None if log_prior is None or not np.isfinite(log_prior) else log_prior
 
 
 def entries_of(automaton: Automaton) -> list[Entry]:

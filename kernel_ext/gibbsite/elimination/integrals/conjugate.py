@@ -71,6 +71,10 @@ class Message(ABC):
         least; without, its derivatives of any order are.
         """
 
+    def proper(self, latents: Latents, data: Any) -> Any:
+        """Whether the conditional's family has such parameters; None where moments have to tell."""
+        return None
+
     @abstractmethod
     def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
         """One exact joint draw, by site."""
@@ -215,6 +219,14 @@ class ConjugateMessage(Message):
         exponent = sum((jnp.sum(each) for each in exponents(told, place)), start=jnp.zeros(()))
         return {self.sites[0]: place}, exponent - jnp.sum(self._ratio(own, told))
 
+    def proper(self, latents: Latents, data: Any) -> Any:
+        """As parameters say, whether or not there are a mean and a variance."""
+        d = self._distribution(latents, data)
+        d = d.base_dist if isinstance(d, GammaPower) else d
+        held = {n: c for n, c in d.arg_constraints.items() if not c.is_discrete and n in vars(d)}
+        fits = [jnp.all(c(getattr(d, n)) & jnp.all(jnp.isfinite(getattr(d, n)))) for n, c in held.items()]
+        return jnp.all(jnp.stack(fits)) if fits else None
+
     def counted(self, place: Latents, data: Any) -> Any:
         """The constants of the site's own density that no term has."""
         if self._ratio is None:
@@ -266,7 +278,8 @@ def conjugate_message(conditional: Conditional) -> ConjugateMessage:
         raise Refused(f"{site} has no conditional in closed form: {conditional.reason}")
     if not is_closed(conditional):
         raise Refused(
-            f"the normalising constant of its conditional, {conditional.family.name}, has no closed form"
+            f"its conditional is {conditional.family.name}, whose normalising constant is none of those that "
+            f"are known here"
         )
     if isinstance(conditional, ConjugateConditional) and conditional.limits:
         raise Refused(f"its conditional is {conditional.reason}")

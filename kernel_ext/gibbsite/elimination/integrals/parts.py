@@ -58,7 +58,7 @@ def _message(density: Density, part: tuple[str, ...]) -> Message:
     named = " and ".join(part)
     raise Refused(
         f"{named} cannot be integrated out together: they share terms, and with one of them integrated out "
-        f"the others have no conditional in closed form; integrate out {' or '.join(map(repr, part))} alone"
+        f"no closed form is known here for the others; integrate out {' or '.join(map(repr, part))} alone"
     )
 
 
@@ -201,6 +201,10 @@ def _endless(density: Density, own: Sequence[str], messages: Sequence[Message]) 
         if not mine:
             continue
         try:
+            proper = message.proper(latents, data)
+            if proper is not None:
+                yield from () if bool(proper) else mine
+                continue
             found, log_prob, curvature = jit(partial(_looked_at, density, message, names=mine))(latents, data)
         except ValueError as problem:  # NumPyro's, of parameters that its distribution cannot have
             _log.debug("%s: %s", mine, problem)

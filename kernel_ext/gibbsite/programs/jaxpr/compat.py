@@ -432,6 +432,10 @@ def innermost(value: Any) -> Any:
     return value
 
 
+def _is_whole(place: Any) -> bool:
+    return isinstance(place, np.ndarray) and place.dtype.kind in "iu"
+
+
 def _is_index(at: Any) -> bool:
     return isinstance(at, list) and bool(at) and all(isinstance(i, int | np.integer | np.bool_) for i in at)
 
@@ -545,6 +549,8 @@ class CalledAsColumns:
                 places = at if isinstance(at, tuple) else (at,)
                 places = tuple(np.asarray(i) if _is_index(i) else i for i in places)
                 _check_bounds(array, places)
+                if _config.enable_x64.value:  # JAX takes those of NumPy for what they are without that
+                    places = tuple(jax.numpy.asarray(i) if _is_whole(i) else i for i in places)
                 at = places if isinstance(at, tuple) else places[0]
             return plain(array, at)
 
