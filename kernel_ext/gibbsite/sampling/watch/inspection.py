@@ -21,7 +21,7 @@ from gibbsite.diagnostics.verdict.history import logged
 from gibbsite.diagnostics.verdict.verdict import Verdict, judged
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import a_name, a_path, shown, text
-from gibbsite.ground.lazy_import import DataFrame
+from gibbsite.ground.lazy_import import DataFrame, later
 from gibbsite.ground.services import ask
 from gibbsite.plans.schedule.plan import of_the_prior
 from gibbsite.sampling.derived.deriving import Deriving
@@ -34,9 +34,13 @@ from gibbsite.storage.described import write_remarks
 from gibbsite.storage.draws import empty_like, label_of, scalar_labels
 from gibbsite.storage.summaries import Summary
 
+averaged = later("gibbsite.sampling.watch.averaged")
+
 
 class Looking(Deriving, Predicting, Shown):
     """The reading side of `Run`, safe from any thread: nothing here changes a run."""
+
+    _averaged: tuple[int, dict[str, Summary]] = (0, {})  # of so many draws
 
     @property
     def model_name(self) -> str:
@@ -149,8 +153,16 @@ class Looking(Deriving, Predicting, Shown):
 
     @property
     def summaries(self) -> dict[str, Summary]:
-        """Of the sites whose draws are not kept (`keep=`): mean and standard deviation of every element."""
-        return self.kept.summaries.read()
+        """Mean and standard deviation of every element: of the sites whose draws are not kept (`keep=`), over
+        all draws; and of the continuous ones that the schedule integrates out or draws exactly, averages of
+        their conditional moments, whose errors are smaller than those of draws. The latter are computed when
+        they are asked for, and need the model."""
+        found, kept = self.kept.summaries.read(), self.kept.sampled.steps
+        if self.model is None or not kept:
+            return found
+        if self._averaged[0] != kept:
+            self._averaged = kept, averaged.averaged(self.model, self._plan.schedule_text, self.draws)
+        return {**self._averaged[1], **found}
 
     @property
     def info(self) -> BlockInfo:
