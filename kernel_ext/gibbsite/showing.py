@@ -57,6 +57,22 @@ class Shown:
         return self._repr_mimebundle_().get("text/html")
 
 
+class Once(Shown):
+    """As `Shown`, but for a cell whose output has it already: a bare `%sample model` is shown by its
+    dashboard, and is what the cell returns."""
+
+    _shown: tuple[Any, int] | None = None  # by which shell, in which of its cells
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        if self._shown is None or self._shown[0].execution_count != self._shown[1]:
+            raise NotImplementedError  # which sends IPython to the bundle
+
+
+def shown_by(shell: Any, shown: Once) -> None:
+    """Have an object keep in mind that the running cell of IPython's `shell` shows it."""
+    shown._shown = shell, shell.execution_count
+
+
 class Live(Shown):
     """As `Shown`; in a notebook with a kernel, the view that answers to the pointer."""
 

@@ -65,8 +65,15 @@ def begin(shell: Any, start: Any, quiet: bool = False) -> Any:
     run = start()
     foretell(run)
     if not quiet and has_front_end(shell):
-        show(shell, "dashboard", run, run)
+        _dashboard(shell, run)
     return run
+
+
+def _dashboard(shell: Any, run: Any) -> None:
+    from gibbsite.showing import shown_by
+
+    show(shell, "dashboard", run, run)
+    shown_by(shell, run)
 
 
 def foretell(run: Any) -> None:
@@ -92,7 +99,7 @@ def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any
         if quiet:
             return
         if has_front_end(shell):
-            show(shell, "dashboard", run, run)
+            _dashboard(shell, run)
         else:
             lines = Lines()
             lines(run)

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from gibbsite import showing
 from gibbsite.diagnostics.verdict.history import Runs
+from gibbsite.showing import shown_by
 from gibbsite.views import shown
 from gibbsite.views.host import bokeh as hosted
 from gibbsite.views.run.history_widget import RunsWidget
 from helpers.models.sampling_models import coins, data
+from IPython.core.interactiveshell import InteractiveShell
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +195,17 @@ def test_the_library_is_put_away_and_given_to_who_asks(monkeypatch):
     library._asked(library, {"kind": "source"}, [])
     library._asked(library, {"kind": "other"}, [])
     assert sent == [{"kind": "source", "source": text}]
+
+
+def test_a_cell_that_shows_a_dashboard_does_not_show_its_run_again(run):
+    """A bare `%sample model` returns what its dashboard shows; later cells show it when they name it."""
+    format_ = InteractiveShell.instance().display_formatter.format
+    shell = SimpleNamespace(execution_count=3)
+    assert "text/html" in format_(run)[0]
+    shown_by(shell, run)
+    try:
+        assert format_(run) == ({}, {})
+        shell.execution_count = 4
+        assert "text/html" in format_(run)[0]
+    finally:
+        run._shown = None

@@ -29,7 +29,7 @@ from gibbsite.sampling.engine.resources import Estimate, estimated, expected_sec
 from gibbsite.sampling.watch.predicting import Predicting
 from gibbsite.sampling.watch.results import question_of
 from gibbsite.sampling.watch.summary import WORST, summary_of
-from gibbsite.showing import Shown, views
+from gibbsite.showing import Once, views
 from gibbsite.storage.described import write_remarks
 from gibbsite.storage.draws import empty_like, label_of, scalar_labels
 from gibbsite.storage.summaries import Summary
@@ -37,7 +37,7 @@ from gibbsite.storage.summaries import Summary
 averaged = later("gibbsite.sampling.watch.averaged")
 
 
-class Looking(Deriving, Predicting, Shown):
+class Looking(Deriving, Predicting, Once):
     """The reading side of `Run`, safe from any thread: nothing here changes a run."""
 
     _averaged: tuple[int, dict[str, Summary]] = (0, {})  # of so many draws

@@ -96,7 +96,7 @@ def _brief(found: Marginal) -> str:
     low, high = beside(found.low, found.sd), beside(found.high, found.sd)
     if found.discrete:
         low, high = f"{found.low:g}", f"{found.high:g}"
-    return f"{beside(found.mean, found.sd)} ({low} to {high})"
+    return f"mean {beside(found.mean, found.sd)} ({low} to {high})"
 
 
 def _marginal(found: Marginal, name: str, large: bool) -> Plot:
