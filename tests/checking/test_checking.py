@@ -163,6 +163,27 @@ def test_what_is_right_passes(test, fn):
     assert found.state == "right", found
 
 
+def switching(y):
+    """Where `m` is 0, `k` is drawn; where it is 1, a slice moves it."""
+    m = numpyro.sample("m", dist.Bernoulli(0.5))
+    a, k = numpyro.sample("a", dist.Normal(0, 2)), numpyro.sample("k", dist.HalfNormal(2))
+    x = jnp.arange(1.0, 1 + len(y))
+    numpyro.sample("y", dist.Normal(jnp.where(m == 0, a, jnp.exp(-k * x)), 1.0).to_event(1), obs=y)
+
+
+def test_a_slice_of_some_branch_is_no_wrong_draw():
+    """It was held to be one: "its draws do not follow the joint density (p = 0)"."""
+    model = gb.model(switching, Y)
+    at = states(model, 6)
+    assert {model.conditional("k").exact_at({n: jnp.asarray(v) for n, v in s.items()}) for s in at} == {
+        True,
+        False,
+    }
+    for order in (at, at[::-1]):
+        found = conditionals(model, places(model, order), 0, always)
+        assert found.state == "right" and "k" in found.text, found
+
+
 def test_a_wrong_variance_is_found(monkeypatch):
     update = ConjugateConditional.update
 

@@ -125,6 +125,10 @@ class Conditional(Update):
             raise self._not_drawn()
         return super().sample(key, state)[self.site]
 
+    def exact_at(self, state: Mapping[str, Any]) -> bool:
+        """Whether `sample` draws at a state, rather than to move from the site's own value."""
+        return True
+
     def logits(self, state: Mapping[str, Any]) -> Any:
         """Normalised log probabilities over the support, element by element."""
         raise ModelError(f"{self.site!r} has no finite conditional: {self.reason}")

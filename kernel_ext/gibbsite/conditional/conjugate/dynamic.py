@@ -104,6 +104,10 @@ class DynamicConditional(Conditional):
             raise ModelError(f"{self.site!r} is updated by a slice at this state: {branch.obstacle}")
         return branch.exact
 
+    def exact_at(self, state: Mapping[str, Any]) -> bool:
+        """Whether the branch at a state is a draw, and no slice."""
+        return self.chosen(state).exact is not None
+
     def natural(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """As that of the branch at `state`; `ModelError` where that is a slice."""
         return self._exact(state).natural(state)
