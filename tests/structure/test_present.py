@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from gibbsite.errors import ExpressionError
 from gibbsite.sampling.derived.expression import Shape, parse
@@ -152,3 +153,21 @@ def test_indexed_names_stand_as_they_are():
         np.testing.assert_array_equal(parse(text, sites).of(draws), np.full((1, 3), 11.0))
     with pytest.raises(ExpressionError, match="no site is called 'b'"):
         parse("b[2] + 1", sites)
+
+
+def test_elements_of_plates_that_stay_have_their_labels():
+    """Levels were told by numbers; of components that come and go, labels of as many would be wrong."""
+    frame = pd.DataFrame({"g": ["u", "v"] * 5, "y": np.linspace(0, 1, 10)})
+
+    def model(d):
+        count = int(numpyro.sample("K", dist.Categorical(jnp.ones(2) / 2))) + 1
+        with numpyro.plate("k", count):
+            mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("G", d.g):
+            e = numpyro.sample("e", dist.Normal(0, 0.3))
+        with numpyro.plate("n", len(d)):
+            numpyro.sample("y", dist.Normal(e[d.g] + mu.sum(), 1.0), obs=d.y)
+
+    run = gb.model(model, frame).sample(draws=60, warmup=10, chains=2)
+    assert list(run.summary().index) == ["K", "mu[0]", "mu[1]", "e[u]", "e[v]"]
+    assert list(run.to_datatree().posterior.e.coords["G"].values) == ["u", "v"]

@@ -11,6 +11,7 @@ from gibbsite.diagnostics.measures.snapshot import ScalarStat
 from gibbsite.errors import ModelError, UnknownNameError
 from gibbsite.ground.lazy_import import DataFrame, later
 from gibbsite.storage.draws import scalar_labels
+from gibbsite.storage.names import scalar_name
 from gibbsite.structure.present import Entry
 
 pd = later("pandas")
@@ -198,14 +199,14 @@ def conditional_stats(values: Mapping[str, np.ndarray]) -> list[ScalarStat]:
     return [s for s in found if s is not None]
 
 
-def summarised(values: Mapping[str, np.ndarray]) -> Any:
+def summarised(values: Mapping[str, np.ndarray], labels: Callable[[str], Sequence[Any]]) -> Any:
     """A table of `conditional_stats`, with the share of draws that have each scalar, and quantiles in
-    those."""
+    those. `labels` gives those along the axes of a site."""
     rows = {}
     for s in conditional_stats(values):
         x = np.asarray(values[s.site][(..., *s.index)], float)
         low, middle, high = np.nanquantile(x, [0.055, 0.5, 0.945])
-        rows[s.label] = {
+        rows[scalar_name(s.site, s.index, labels(s.site)) if s.index else s.label] = {
             "present": float(np.isfinite(x).mean()),
             "mean": s.mean,
             "sd": s.sd,

@@ -225,6 +225,7 @@ class Structured:
             schedule_text=text,
             density=next((s.model.density for s in known if s.model is not None), None),
             origin=self.origin,
+            labels=_labels([s.model for s in known if s.model is not None]),
         )
 
     def text(self, inner: str | None = None) -> str:
@@ -370,6 +371,16 @@ def _unindexed(name: str) -> str:
 def _computed(name: str, shape: tuple[int, ...], dtype: Any) -> Site:
     whole = np.dtype(dtype).kind in "iub"
     return Site(name, shape, dtype, None, "deterministic", whole, (), shape, (), "Deterministic", None)
+
+
+def _labels(models: Sequence[Any]) -> dict[str, tuple[str, ...]]:
+    """Labels by plate that are the same in all structures which have the plate: of one whose size changes
+    they would be of elements that come and go."""
+    every: dict[str, set[Any]] = {}
+    for model in models:
+        for plate in model.density.plates:
+            every.setdefault(plate, set()).add(model.plate_labels.get(plate))
+    return {n: next(iter(those)) for n, those in every.items() if len(those) == 1 and None not in those}
 
 
 def ways_from(told: Sequence[Mapping[str, Any]]) -> list[Way]:

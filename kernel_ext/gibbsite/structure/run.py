@@ -26,6 +26,7 @@ from gibbsite.sampling.engine.stages import COMPILING, SAMPLING, WARMING
 from gibbsite.sampling.engine.starting import Start
 from gibbsite.sampling.run import Run, Settings
 from gibbsite.storage.draws import Drawn, Draws, scalar_labels
+from gibbsite.storage.names import axis_labels
 from gibbsite.storage.store import described
 from gibbsite.structure.automaton import INDEX, Automaton, with_room
 from gibbsite.structure.engine import StructureEngine
@@ -224,7 +225,8 @@ class StructureRun(Run):
         for name in names:
             if a_name("variable", name, every) not in every:
                 raise UnknownNameError("variable", name, every)
-        return summarised({n: every[n] for n in names})
+        shapes = {n: every[n].shape[2:] for n in names}
+        return summarised({n: every[n] for n in names}, lambda n: axis_labels(self._plan, n, shapes[n]))
 
     def to_datatree(self, **options: Any) -> Any:
         """As a run's; NaN where a site is absent. `sample_stats.structure` numbers the structures, whose
