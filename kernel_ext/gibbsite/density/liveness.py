@@ -80,8 +80,9 @@ def _idle(density: Density, given: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(n for n in latent if n not in seen)
 
 
-_MOST_FORMS = 6
-"""Values that are tried: as many structures are known from the beginning of a run."""
+MOST_FORMS = 6
+"""Values, and combinations of them, that are looked at: where there are no more structures, all are
+known from the beginning of a run."""
 
 
 @once
@@ -92,7 +93,7 @@ def switched(density: Density) -> dict[str, frozenset[str]]:
     for name in density.latents:
         site = density.sites[name]
         ends = _ends(site.support) if site.discrete and not site.shape else None
-        if ends is None or not 1 < ends[1] - ends[0] + 1 <= _MOST_FORMS:
+        if ends is None or not 1 < ends[1] - ends[0] + 1 <= MOST_FORMS:
             continue
         off = [_idle(density, {name: v}) for v in range(ends[0], ends[1] + 1)]
         sometimes = frozenset().union(*off) - frozenset.intersection(*off)
@@ -104,7 +105,7 @@ def switched(density: Density) -> dict[str, frozenset[str]]:
 def few_forms(density: Density, names: Iterable[str]) -> bool:
     """Whether there are few combinations of values of sites that switch others."""
     ends = [_ends(density.sites[n].support) for n in names]
-    return int(np.prod([e[1] - e[0] + 1 for e in ends if e is not None])) <= _MOST_FORMS
+    return int(np.prod([e[1] - e[0] + 1 for e in ends if e is not None])) <= MOST_FORMS
 
 
 class _Pass:

@@ -295,11 +295,9 @@ class StructureSchedule:
             if s.gone:
                 lines.append(f"    moves: {', '.join(s.gone)} {s.marginal.gone}, then drawn exactly")  # type: ignore[union-attr]
             if s.left:
-                learnt = ", or anew from what its warm-up learnt" if s.anew else ""
-                lines.append(
-                    f"    moves: {', '.join(s.left)} kept where both structures have it, else from its prior"
-                    f"{learnt}"
-                )
+                kept = "kept where both structures have it, else from its prior"
+                kept = "kept if both have it, else from its prior or what warm-up learnt" if s.anew else kept
+                lines.append(f"    moves: {', '.join(s.left)} {kept}")
         lines.append(f"{len(known)} structures{some}")
         return "\n".join(lines)
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from gibbsite.density import Site
+from gibbsite.density.liveness import MOST_FORMS
 from gibbsite.diagnostics.predictive.parts import Part
 from gibbsite.errors import (
     ArgumentError,
@@ -37,8 +38,6 @@ from gibbsite.structure.ways import Spread, Way, Ways, named
 
 MOST = 100
 """Structures that one run may know: each is a part of its program, which takes seconds to compile."""
-AHEAD = 6
-"""Where there are no more structures than these, all are known from the beginning."""
 _WARMUP = 500
 _DRAWS = 1000
 """Ways that are drawn from the prior until one is found where a chain can start; most of them were before."""
@@ -61,7 +60,7 @@ class Structured:
         asked = self.ways.node(())
         if asked is None:
             raise ModelError("the model asks for the value of no draw")
-        self.all = self.ways.all_of(AHEAD)
+        self.all = self.ways.all_of(MOST_FORMS)
 
     def straight(self, way: Way, inner: str | None = None) -> Straight:
         """The structure of a way, made once. Raises what making its model raises, with the way."""

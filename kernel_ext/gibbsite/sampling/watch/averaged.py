@@ -10,6 +10,7 @@ import numpy as np
 from gibbsite.density.model.alone import handlers_alone
 from gibbsite.elimination import Marginal, eliminable, marginal_of
 from gibbsite.errors import GibbsiteError
+from gibbsite.programs.jaxpr.compiling import once
 from gibbsite.storage.summaries import Summary
 
 MOST = 2000
@@ -62,7 +63,7 @@ def _of(marginal: Marginal, draws: Mapping[str, np.ndarray]) -> dict[str, Summar
         return {n: tuple(m) for n, m in marginal.moments(state).items()}
 
     with handlers_alone:
-        found = jax.jit(lambda states: jax.lax.map(one, states, batch_size=_AT_ONCE))(states)
+        found = once(lambda states: jax.lax.map(one, states, batch_size=_AT_ONCE), states)
     out = {}
     for name, (mean, variance) in found.items():
         if marginal.density.sites.get(name) is not None and marginal.density.sites[name].discrete:
