@@ -76,7 +76,7 @@ model_tape, options_of = (
 )
 starting = later("gibbsite.sampling.start")
 asking, liveness = later("gibbsite.structure.asking"), later("gibbsite.density.liveness")
-structures, stake = later("gibbsite.structure.moving"), later("gibbsite.diagnostics.verdict.stake")
+structures, plans = later("gibbsite.structure.moving"), later("gibbsite.plans.schedule.plan")
 
 _Method = TypeVar("_Method", bound=Callable)
 
@@ -155,7 +155,8 @@ class Model(OfProcess, Live):
             return found
         off = [n for name in self.forms for n in liveness.switched(self.density)[name]]
         names, others = " and ".join(self.forms), ", ".join(n for n in self.density.latents if n in off)
-        return (*found, f"{names} switches between forms, with {others} in some of them")
+        verb = "switches" if len(self.forms) == 1 else "switch"
+        return (*found, f"{names} {verb} between forms, with {others} in some of them")
 
     @property
     def density(self) -> Density:
@@ -466,7 +467,7 @@ class Model(OfProcess, Live):
         if not self.forms or self.analysis.missing:
             return ()
         updates = self.execution.schedule().updates
-        names = stake.drawn_apart(self.density, [(u.kernel, u.sites, u.eliminated) for u in updates])
+        names = plans.drawn_apart(self.density, [(u.kernel, u.sites, u.eliminated) for u in updates])
         return names if liveness.few_forms(self.density, names) else ()
 
     @cached_property

@@ -64,8 +64,10 @@ class Once(Shown):
     _shown: tuple[Any, int] | None = None  # by which shell, in which of its cells
 
     def _ipython_display_(self, **kwargs: Any) -> None:
+        # IPython's protocol (`core.formatters.catch_format_error`): an object that does not display itself
+        # raises this, and its bundle is asked for; one that returns has been displayed
         if self._shown is None or self._shown[0].execution_count != self._shown[1]:
-            raise NotImplementedError  # which sends IPython to the bundle
+            raise NotImplementedError
 
 
 def shown_by(shell: Any, shown: Once) -> None:

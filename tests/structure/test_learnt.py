@@ -4,7 +4,6 @@ import gibbsite as gb
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 import pytest
 from gibbsite.density.liveness import switched
@@ -92,7 +91,7 @@ def test_what_is_learnt_is_a_t_distribution_of_what_is_not_kept_given_the_rest()
     v, apart = np.asarray(drawn["v"], float), u[3] - learnt.location[3]
     mean = learnt.location[:3] + scale[:3, 3] / scale[3, 3] * apart
     cov = scale[:3, :3] - np.outer(scale[:3, 3], scale[:3, 3]) / scale[3, 3]
-    cov *= (5 + apart**2 / scale[3, 3]) / 6 * 6 / (6 - 2)
+    cov *= (5 + apart**2 / scale[3, 3]) / (6 - 2)
     error = np.sqrt(np.diag(cov) / len(v))
     assert (np.abs(v.mean(axis=0) - mean) < 4 * error).all()
     np.testing.assert_allclose(np.cov(v.T), cov, rtol=0.1, atol=0.03 * cov.max())
@@ -161,8 +160,7 @@ def test_other_models_are_sampled_as_before():
         assert not model.forms and not model.switching
     model = gb.model(conjugate)
     assert model.forms == ("on",) and "switches between forms, with b in some" in model.notes[-1]
-    exactly = "Collapsed" in model.execution.schedule().text
-    assert exactly == (not model.switching)
+    assert not model.switching and "Structure" not in model.schedule().text
 
 
 def test_a_schedule_of_structures_for_any_discrete_site(tmp_path):
@@ -201,5 +199,3 @@ def test_what_structures_do_not_take_leaves_the_model_one():
     assert run.model.execution.schedule().text == run.schedule_text
     many = model.many([{"y": Y}, {"y": Y[::-1].copy()}], draws=50, warmup=100, chains=2)
     assert set(many.runs) == {0, 1} and not many.failures
-    numpyro.handlers.trace(model.fn)  # the function itself is as it was
-    assert set(model.density.latents) == {"m", "a", "b"}

@@ -149,7 +149,7 @@ def _in_words(called: str, operands: Sequence[Any]) -> Hashable:
         return None
     if called in _ASIDE:
         called, each = _ASIDE[called], each[::-1]
-    return (_NOT[called], *each, "not") if called in _NOT else (called, *each)
+    return ("not", (_NOT[called], *each)) if called in _NOT else (called, *each)
 
 
 def _constant(value: Any) -> Hashable:
@@ -164,31 +164,22 @@ def traced(value: Any) -> Any:
     return value._value if isinstance(value, Deciding) else value
 
 
+def _operator(fn: Callable[..., Any], called: str, reflected: bool = False) -> Callable[..., Any]:
+    def method(self: Deciding, *other: Any) -> Any:
+        return self._of(fn, *((*other, self) if reflected else (self, *other)), called=called)
+
+    return method
+
+
 def _operators() -> None:
     """Python's arithmetic and comparisons, of which the result decides as well."""
-    for name in ("neg", "pos", "abs", "invert"):
-        fn = getattr(operator, name)
-        setattr(Deciding, f"__{name}__", lambda self, fn=fn, name=name: self._of(fn, self, called=name))
-    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
-        fn = getattr(operator, name)
-        setattr(
-            Deciding,
-            f"__{name}__",
-            lambda self, other, fn=fn, name=name: self._of(fn, self, other, called=name),
-        )
+    for name in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(Deciding, f"__{name}__", _operator(getattr(operator, name), name))
     both = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor")
     for name in both:
         fn, word = getattr(operator, name), name.rstrip("_")
-        setattr(
-            Deciding,
-            f"__{word}__",
-            lambda self, other, fn=fn, word=word: self._of(fn, self, other, called=word),
-        )
-        setattr(
-            Deciding,
-            f"__r{word}__",
-            lambda self, other, fn=fn, word=word: self._of(fn, other, self, called=word),
-        )
+        setattr(Deciding, f"__{word}__", _operator(fn, word))
+        setattr(Deciding, f"__r{word}__", _operator(fn, word, reflected=True))
 
 
 _operators()
@@ -265,8 +256,8 @@ class Decided(Messenger):
     def _answer(self, value: Any, sites: frozenset[str], words: Hashable) -> bool:
         if np.shape(value):
             return bool(value)  # refused in JAX's words
-        opposite = isinstance(words, tuple) and words[-1] == "not"
-        question = words[:-1] if opposite else words  # type: ignore[index]
+        opposite = isinstance(words, tuple) and words[0] == "not"
+        question = words[1] if opposite else words  # type: ignore[index]
         if question is not None and question in self._told:
             return self._told[question] != opposite  # asked before, and no decision of its own
         stem = "+".join(sorted(sites)) + HOLDS

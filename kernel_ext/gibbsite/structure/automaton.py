@@ -31,8 +31,8 @@ INDEX = "_structure"
 """Under which the number of a chain's structure is kept beside its values."""
 ANEW, WHOLE = 0.5, 0.5
 """Of moves where structures have learnt something, which share draws from that; and which of these keeps
-nothing of it. Each kind moves chains where the others hardly do: what both mean alike is best kept, and what
-they mean differently is not."""
+nothing of it. What both mean alike is best kept, and what they mean differently is not: nobody knows
+beforehand, so that each of two ways has half."""
 # what two structures share: kept by all moves; by all but those that keep nothing of what both draw anew; not
 # by those that draw anew at all, as it is idle in one of the two
 _KEPT, _ANEW, _APART = 1, 2, 3

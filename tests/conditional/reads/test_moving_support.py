@@ -119,18 +119,11 @@ class UpTo(dist.Distribution):
         return jnp.where(value < self.high, -jnp.log(self.high), -jnp.inf)
 
 
-class Drawn(dist.Distribution):
-    """Hits of as many tries as a parameter says, all counts being called possible."""
-
-    arg_constraints = {"tries": constraints.nonnegative_integer}  # noqa: RUF012
-    support = constraints.nonnegative_integer
-
-    def __init__(self, tries):
-        self.tries = tries
-        super().__init__(jnp.shape(tries))
+class Hits(UpTo):
+    """Of as many tries as the bound says, all counts being called possible."""
 
     def log_prob(self, value):
-        return dist.Binomial(self.tries, 0.5).log_prob(value)
+        return dist.Binomial(self.high, 0.5).log_prob(value)
 
 
 def test_what_may_bound_counts_of_a_class_of_ones_own():
@@ -140,7 +133,7 @@ def test_what_may_bound_counts_of_a_class_of_ones_own():
         h, n = numpyro.sample("h", dist.HalfNormal(1.0)), numpyro.sample("n", dist.Poisson(3.0))
         numpyro.sample("x", Counts(h), obs=y)
         numpyro.sample("u", UpTo(h), obs=y)
-        numpyro.sample("k", Drawn(n), obs=y)
+        numpyro.sample("k", Hits(n), obs=y)
 
     density = gb.model(model, np.int32(0), check_values=False).density
     assert [support_movers(density, n) for n in ("x", "u", "k")] == [set(), {"h"}, {"n"}]

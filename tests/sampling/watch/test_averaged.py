@@ -34,7 +34,7 @@ def test_averages_of_moments_err_less_than_draws(schedule):
     run = gb.model(effects, G, Y).sample(draws=500, chains=4, seed=0, schedule=schedule)
     found, (mean, sd, _) = run.summaries["b"], exact()
     assert set(run.summaries) == {"b"} and found.mean.shape == (8,) and found.draws == 500
-    assert run.summaries is not None and run.summaries["b"] is found  # computed once
+    assert run.summaries["b"] is found  # computed once
     np.testing.assert_allclose(found.sd, sd, rtol=0.02)
     # what is left of the error is that of the conditional mean, a sixth of mu's
     ess = run.summary().loc["mu", "ess_bulk"]

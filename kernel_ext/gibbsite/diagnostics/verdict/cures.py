@@ -14,7 +14,6 @@ from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.density.liveness import switched
 from gibbsite.diagnostics.verdict.cure import Case, Cure
 from gibbsite.diagnostics.verdict.hints import smaller_steps
-from gibbsite.diagnostics.verdict.stake import drawn_apart
 from gibbsite.diagnostics.verdict.verdict import RHAT_LIMIT
 from gibbsite.elimination import joint_marginal
 from gibbsite.errors import GibbsiteError
@@ -22,7 +21,7 @@ from gibbsite.ground.arguments import listed
 from gibbsite.plans.candidates.limits import CLOSE
 from gibbsite.plans.schedule.edits import with_block, with_options
 from gibbsite.plans.schedule.parse import Update
-from gibbsite.plans.schedule.plan import GRADIENTS
+from gibbsite.plans.schedule.plan import GRADIENTS, drawn_apart
 from gibbsite.validation.covariates import far_from_zero
 
 _MOST_MORE = 100_000  # draws; a run that asks for more needs another cure

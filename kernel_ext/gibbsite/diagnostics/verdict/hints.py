@@ -12,13 +12,13 @@ import numpy as np
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.location_scale import location_scales
 from gibbsite.diagnostics.measures.snapshot import ScalarStat
-from gibbsite.diagnostics.verdict.stake import structures_of, switches_apart
+from gibbsite.diagnostics.verdict.stake import structures_of
 from gibbsite.elimination import MissingFraction, joint_marginal
 from gibbsite.elimination.pointwise import DRAWS
 from gibbsite.errors import ScheduleError
 from gibbsite.plans.schedule.edits import with_options
 from gibbsite.plans.schedule.parse import parse_schedule
-from gibbsite.plans.schedule.plan import GRADIENTS, Plan
+from gibbsite.plans.schedule.plan import GRADIENTS, Plan, switches_apart
 
 _FIRST_AIM, _AIMS = 0.8, (0.95, 0.99)
 _MUCH = 0.8

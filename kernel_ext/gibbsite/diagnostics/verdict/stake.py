@@ -1,6 +1,6 @@
 """Discrete sites that had one value in every draw of every chain, although their priors let them vary."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,13 +10,12 @@ import numpy as np
 from gibbsite.conditional import conditional_of
 from gibbsite.conditional.reads.support import listed
 from gibbsite.density import Density
-from gibbsite.density.liveness import switched
 from gibbsite.density.terms import summed
 from gibbsite.diagnostics.measures.moments import Moments
 from gibbsite.diagnostics.measures.snapshot import Notice
 from gibbsite.elimination.tables.consistency import decided
 from gibbsite.plans.candidates.limits import LONG_ODDS
-from gibbsite.plans.schedule.plan import GRADIENTS, Plan, drawn_as_one
+from gibbsite.plans.schedule.plan import Plan, drawn_as_one, switches_apart
 from gibbsite.programs.jaxpr.compiling import once
 
 TOPIC, HELD, FORMS = "stake", "held", "forms"
@@ -73,23 +72,6 @@ def never_at_stake(plan: Plan, moments: Moments, draws: Mapping[str, np.ndarray]
         text += ", and what another form has is drawn from its prior meanwhile, where it fits nothing"
         return [Notice(text, structures_of(found), FORMS, tuple(found))]
     return [Notice(text, hint, TOPIC, tuple(found))]
-
-
-def switches_apart(plan: Plan) -> tuple[str, ...]:
-    """The discrete latents that switch others on and off which the plan does not draw with them."""
-    if plan.density is None:
-        return ()
-    return drawn_apart(plan.density, [(b.kernel, b.sites, b.eliminated) for b in plan.blocks])
-
-
-def drawn_apart(
-    density: Density, updates: Iterable[tuple[str, Sequence[str], Sequence[str]]]
-) -> tuple[str, ...]:
-    """The discrete latents that switch others on and off which no exact draw of `updates` (kernel, sites, and
-    what is eliminated from these) joins with them."""
-    exact = [{*gone} if kernel in GRADIENTS else {*sites, *gone} for kernel, sites, gone in updates]
-    found = switched(density)
-    return tuple(n for n, off in found.items() if not any({n, *off} <= sites for sites in exact))
 
 
 def structures_of(sites: Sequence[str]) -> str:

@@ -1,12 +1,13 @@
 """What a compiled run needs of a model and a schedule: one kernel, its inputs, and names for the rest."""
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gibbsite.conditional.reads.group import updated_together
 from gibbsite.density import Density, Site
+from gibbsite.density.liveness import switched
 from gibbsite.kernels.composite import PoolingGibbs
 from gibbsite.plans.candidates.trial import Candidate
 
@@ -97,3 +98,20 @@ def of_the_prior(plan: Plan) -> bool:
     return density is not None and not (
         density.factor_names or any(s.role == "observed" for s in density.sites.values())
     )
+
+
+def switches_apart(plan: Plan) -> tuple[str, ...]:
+    """The discrete latents that switch others on and off which the plan does not draw with them."""
+    if plan.density is None:
+        return ()
+    return drawn_apart(plan.density, [(b.kernel, b.sites, b.eliminated) for b in plan.blocks])
+
+
+def drawn_apart(
+    density: Density, updates: Iterable[tuple[str, Sequence[str], Sequence[str]]]
+) -> tuple[str, ...]:
+    """The discrete latents that switch others on and off which no exact draw of `updates` (kernel, sites, and
+    what is eliminated from these) joins with them."""
+    exact = [{*gone} if kernel in GRADIENTS else {*sites, *gone} for kernel, sites, gone in updates]
+    found = switched(density)
+    return tuple(n for n, off in found.items() if not any({n, *off} <= sites for sites in exact))
