@@ -2,7 +2,8 @@
 
 from gibbsite.elimination.dispatch import joint_marginal, marginal_of
 from gibbsite.elimination.integrals.conjugate import Message, Moments
-from gibbsite.elimination.integrals.parts import eliminable, endless
+from gibbsite.elimination.integrals.improper import improper
+from gibbsite.elimination.integrals.parts import eliminable
 from gibbsite.elimination.marginal import Marginal
 from gibbsite.elimination.own import Own
 from gibbsite.elimination.pointwise import CHANGED, MissingFraction, Pointwise
@@ -20,7 +21,7 @@ __all__ = [
     "SeriesMarginal",
     "TableMarginal",
     "eliminable",
-    "endless",
+    "improper",
     "joint_marginal",
     "marginal_of",
 ]

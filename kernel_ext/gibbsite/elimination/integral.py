@@ -14,7 +14,8 @@ from gibbsite.conditional.reads.support import FiniteSupport, finite_support
 from gibbsite.density import Density
 from gibbsite.density.hierarchy.residuals import at_distances
 from gibbsite.elimination.integrals.conjugate import Latents, Message, Moments
-from gibbsite.elimination.integrals.parts import check_finite, messages_of
+from gibbsite.elimination.integrals.improper import check_finite
+from gibbsite.elimination.integrals.parts import messages_of
 from gibbsite.elimination.marginal import Marginal, summed_terms
 from gibbsite.elimination.plan import count
 from gibbsite.elimination.tabled import TableMarginal, of_values

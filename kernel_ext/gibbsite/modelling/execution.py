@@ -214,12 +214,12 @@ class Execution:
     @cached_property
     def _proper(self) -> None:
         """Refuse flat priors that leave no posterior, whatever draws from it; raises `ModelError`."""
-        if not elimination.endless(self.density):
+        if not elimination.improper(self.density):
             return
         own = self.analysis
         # single precision cannot tell a small difference between columns from none
         with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-            names = elimination.endless(build_density(own.fn, own.args, dict(own.kwargs)))
+            names = elimination.improper(build_density(own.fn, own.args, dict(own.kwargs)))
         if names:
             have = "has a flat prior" if len(names) == 1 else "have flat priors"
             raise ModelError(
