@@ -1,5 +1,6 @@
 """`store=…, resume="auto"`: the same line starts a run, goes on with it, and says so where it is another."""
 
+import os
 import shutil
 
 import gibbsite as gb
@@ -145,7 +146,11 @@ def test_two_at_once(model, tmp_path):
     first = model.start(**{**OPTIONS, "draws": 10**6}, store=tmp_path / "run", resume="auto")
     with pytest.raises(StoreError, match="being written to by process"):
         once(model, tmp_path / "run", draws=10**6)
+    read = gb.load(tmp_path / "run")
+    assert read.elsewhere.pid == os.getpid() and "going on in process" in repr(read)
+    assert "here are the draws that it had" in read.snapshot(1).message
     first.stop()
+    assert gb.load(tmp_path / "run").elsewhere is None
     first.wait()
     with pytest.raises(CheckpointError, match=r"jax==0\.1"):
         facts, state = checkpoint.read(tmp_path / "run")

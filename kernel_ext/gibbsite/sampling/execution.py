@@ -40,6 +40,7 @@ from gibbsite.errors import (
 )
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground.lazy_import import meanwhile
+from gibbsite.ground.lock import Writer
 from gibbsite.kernels.nuts.report import Centring, aimed_at
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.derived.derived import Derived
@@ -159,6 +160,7 @@ class Execution:
         self._status = "compiling"
         self._error: BaseException | None = None
         self._message: str | None = None
+        self._elsewhere: Writer | None = None
         self._told, self._placed = "", False
         self._restarts: tuple[Move, ...] = ()
         if init:
@@ -205,7 +207,7 @@ class Execution:
                     raise
             self._stop.clear()
             self._leaving = False  # whoever was told to end and did not goes on as before
-            self._error = self._message = self._store_error = None
+            self._error = self._message = self._store_error = self._elsewhere = None
             name = f"gibbsite {self.model_name}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._ended.clear()
@@ -692,6 +694,11 @@ class Execution:
         self._elapsed, self._status = seconds, "finished"
         self._pace.add(False, count, seconds)
         self._monitor.measure(self.kept, ended=True)
+
+    def goes_on_in(self, process: Writer) -> None:
+        """Say that what was read is not the run's end: another process, or another run here, writes on."""
+        self._elsewhere = process
+        self._message = f"it goes on in {process}: here are the draws that it had when they were read"
 
     def of_folder(self, folder: Path, objects: Objects | None) -> None:
         """Be the run that is in `folder`, with what was noted of it; `objects` are what it was fetched from,

@@ -13,6 +13,7 @@ from gibbsite.diagnostics.verdict.history import Runs
 from gibbsite.errors import CheckpointError, GibbsiteError, ModelError, ScheduleError
 from gibbsite.ground import arguments as sensible
 from gibbsite.ground import services as above
+from gibbsite.ground.lock import writer
 from gibbsite.plans.schedule.plan import Plan
 from gibbsite.sampling.engine.engine import Engine
 from gibbsite.sampling.engine.resources import shards_here
@@ -124,6 +125,7 @@ def read_folder(
         add_later(folder, later, run.kept, described)
     _agree(run, settings, folder)
     run.of_folder(folder, objects)
+    other = None if streaming or going else writer(folder)
     try:
         run.take_up(facts, state, going, _results(folder))
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
@@ -133,6 +135,8 @@ def read_folder(
             f"the saved run in {str(folder)!r} is damaged: what it tells of its state is not what was "
             f"written ({problem!r})"
         ) from problem
+    if other is not None:
+        run.goes_on_in(other)
     if partial:
         return run
     if facts["live"] or streaming:
@@ -208,6 +212,7 @@ def runs(folder: str | Path | None = None) -> Runs:
     if not path.is_dir():
         raise CheckpointError(f"there is no folder {str(path)!r}")
     found = Runs()
+    found.folder = path
     for saved in sorted(path.rglob(checkpoint.FILE), key=lambda p: p.stat().st_mtime):
         try:
             found.append(read_back(saved.parent, None))

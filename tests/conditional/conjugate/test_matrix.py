@@ -53,6 +53,23 @@ def covariances(y, w):
             numpyro.sample("y", dist.MultivariateNormal(m[z], cov[z]), obs=y)
 
 
+def errors_of_several_responses(x, y):
+    cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+    with numpyro.plate("p", x.shape[1]):
+        b = numpyro.sample("b", dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.MultivariateNormal(x @ b, cov), obs=y)
+
+
+def test_errors_of_several_responses_have_an_inverse_wishart_covariance():
+    x, y, b = (np.random.default_rng(3).normal(size=s).astype(np.float32) for s in ((7, 3), (7, 2), (3, 2)))
+    c = gb.model(errors_of_several_responses, x, y).conditional("cov")
+    assert c.kind == "conjugate", c.reason
+    found, gap = c.natural({"b": b}), y - x @ b
+    np.testing.assert_allclose(found["concentration"], 6 + 7, rtol=1e-4)
+    np.testing.assert_allclose(found["scale_matrix"], 2 * np.eye(2) + gap.T @ gap, rtol=1e-4)
+
+
 @pytest.mark.slow
 def test_covariances_are_inverse_wishart():
     y = np.random.default_rng(2).normal(size=(5, 2)).astype(np.float32)
@@ -82,6 +99,17 @@ def uneven_rows():
 def scaled_covariance():
     cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
     numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2), cov + jnp.eye(2)), obs=jnp.ones(2))
+
+
+def rows_of_other_units():
+    cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+    tril = jnp.array([[1.0], [2.0]]) * jnp.linalg.cholesky(cov)
+    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2), scale_tril=tril), obs=jnp.ones(2))
+
+
+def multiplied_by_itself():
+    cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2), cov * cov[0, 0]), obs=jnp.ones(2))
 
 
 def two_covariances():
@@ -118,6 +146,8 @@ def precision_in_a_square():
         shared_factor,
         uneven_rows,
         scaled_covariance,
+        rows_of_other_units,
+        multiplied_by_itself,
         two_covariances,
         inverse_of_a_precision,
         one_variance_of_a_precision,

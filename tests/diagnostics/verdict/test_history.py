@@ -124,6 +124,10 @@ def test_a_project_across_days(tmp_path):
     os.utime(tmp_path / "a" / "checkpoint.npz", (1, 1))
     found = gb.runs(tmp_path)
     entries = found.entries
+    frame = found.to_frame()
+    assert [e.path for e in entries] == ["a", "b"] and list(frame.path) == [str(tmp_path / n) for n in "ab"]
+    assert frame.elpd_se[0] == pytest.approx(float(elpd.se)) and np.isnan(frame.elpd[1])
+    assert list(frame.seed) == [0, 0] and str(entries[1].cells(1)[0]) == "1 b" and second.path is None
     assert [e.note for e in entries] == ["as in the <paper>", ""] and entries[1].tags == ("try",)
     assert entries[1].changed == "- sd ~ HalfNormal(5) + sd ~ HalfNormal(1)"
     assert entries[0].data == first.data_fingerprint == entries[1].data

@@ -62,6 +62,25 @@ def inverse_wishart_by_its_rate():
         numpyro.sample("y", dist.MultivariateNormal(data(M), scale_tril=tril), obs=data())
 
 
+def multiples_of_a_covariance():
+    """Of one that numbers multiply before it is factored and after, and of one that is known for each row."""
+    s = numpyro.sample("s", dist.HalfNormal(1.0))
+    cov = numpyro.sample("cov", dist.InverseWishart(6.0, data(S)))
+    numpyro.sample("a", dist.MultivariateNormal(data(M), cov / 4), obs=data(Y[0]))
+    with numpyro.plate("n", 2):
+        numpyro.sample("b", dist.MultivariateNormal(data(M), s**2 * cov), obs=data(Y[1:3]))
+    with numpyro.plate("m", 2):
+        tril = data([0.5, 3.0])[:, None, None] * jnp.linalg.cholesky(cov)
+        numpyro.sample("c", dist.MultivariateNormal(data(M), scale_tril=tril), obs=data(Y[3:]))
+
+
+def multiples_of_a_precision():
+    om = numpyro.sample("om", dist.Wishart(5.0, rate_matrix=data(S)))
+    numpyro.sample("a", dist.MultivariateNormal(data(M), precision_matrix=om / 4), obs=data(Y[0]))
+    with numpyro.plate("n", 4):
+        numpyro.sample("b", dist.MultivariateNormal(data(M), precision_matrix=2 * om), obs=data(Y[1:]))
+
+
 def scatter(y):
     return (y - M).T @ (y - M)
 
@@ -69,6 +88,10 @@ def scatter(y):
 def normal(prior, prior_mean, precision):
     vector = prior @ prior_mean + precision @ Y.sum(0)
     return {"precision": (prior + len(Y) * precision)[None], "information": vector[None]}
+
+
+def weighted(*weights):
+    return (Y - M).T @ (np.array(weights)[:, None] * (Y - M))
 
 
 LOW_RANK = np.eye(2) + np.outer([1.0, 0.5], [1.0, 0.5])
@@ -96,6 +119,21 @@ ROWS = [
         "cov",
         {},
         {"concentration": 11.0, "scale_matrix": np.linalg.inv(S) + scatter(Y)},
+    ),
+    (
+        multiples_of_a_covariance,
+        "cov",
+        {"s": 0.6},
+        {
+            "concentration": 11.0,
+            "scale_matrix": S + weighted(4.0, 0.6**-2, 0.6**-2, 0.5**-2, 3.0**-2),
+        },
+    ),
+    (
+        multiples_of_a_precision,
+        "om",
+        {},
+        {"concentration": 10.0, "rate_matrix": S + weighted(0.25, 2.0, 2.0, 2.0, 2.0)},
     ),
 ]
 MATRIX_PAIRS = [model.__name__ for model, *_ in ROWS]

@@ -144,9 +144,10 @@ def test_other_wrong_names_are_told_the_nearest(model, run):
 def test_the_public_surface_is_what_people_use(model, run):
     names = (
         "advice annotate axis_labels centring checks compare dashboard derive derived device diagnostics "
-        "divergent draws effects elapsed elpd extend forget history info keep log_to memory model model_name "
-        "modes moves plot predict prior probs remarks report results resume save schedule_text settings "
-        "source starts status stop summaries summary time_blocks to_datatree values verdict wait"
+        "divergent draws effects elapsed elpd elsewhere extend forget history info keep log_to memory "
+        "model model_name modes moves path plot predict prior probs remarks report results resume save "
+        "schedule_text settings source starts status stop summaries summary time_blocks to_datatree "
+        "values verdict wait"
     )
     assert [n for n in dir(run) if not n.startswith("_")] == names.split()
     assert {"graph", "sample", "conditional", "reparam"} <= set(dir(model))

@@ -2,7 +2,8 @@
 
 Three factors are known: `L` of the site itself; `T`, the lower factor of the site's inverse that NumPyro
 computes for a Normal with a precision matrix (the reversed Cholesky factor of the reversed matrix, solved
-against the identity); and whatever is gathered from the site beforehand (`cov[z]`).
+against the identity); and whatever is gathered from the site beforehand (`cov[z]`). Each may be one of the
+matrix times numbers, one for a matrix (`S / kappa`, `L * s`), which are free of it.
 """
 
 from dataclasses import dataclass
@@ -19,20 +20,28 @@ from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import along
 from gibbsite.programs.maps.rules import moved_to
 
+Scale = tuple[tuple[Any, float], ...]
+"""Numbers that are free of the matrix, one for each of several matrices, and the powers they are taken to."""
+
 _RESHAPING = op.REARRANGES - op.REVERSES, op.SPREADS, op.COPIES
 
 
 @dataclass(frozen=True)
 class Columns:
-    """`b` of a term `(L^-1 b)^2`, the equations that bring it into the term's shape, its rows' axis there."""
+    """`b` of a term `(L^-1 b)^2`, the equations that bring it into the term's shape, its rows' axis there;
+    and where that is the factor of a multiple of the matrix, by what powers of what it is `L` times."""
 
     atom: Any
     path: tuple[Any, ...]
     axis: int
+    scale: "Scale" = ()
 
     def value(self, ev: Evaluator) -> Any:
-        """`b` in the term's shape, constant axes at size 1."""
+        """`b`, as it is under `L` itself, in the term's shape, constant axes at size 1."""
         x = ev.lazy(self.atom)
+        for atom, power in self.scale:
+            by = ev.lazy(atom)
+            x = x / (by[..., :1, :1] if by.ndim else by) ** power
         for eqn in self.path:
             (x,) = evaluate_lazily(eqn, [x])
         return x
@@ -77,14 +86,20 @@ class MatrixTerms:
         solve = None if atom is None else self.made_by(atom, op.SOLVES)
         if solve is None or not self.free(solve.invars[1]):
             return None
-        is_factor = self.is_inverse_factor if inverse else self.is_factor
-        if not _plain_solve(solve) or not is_factor(solve.invars[0]):
+        scale: Scale | None = ()  # squares of T are linear in the matrix whatever that is multiplied by
+        if not inverse:
+            scale = self.factor_scale(solve.invars[0])
+        elif not self.is_inverse_factor(solve.invars[0]):
+            scale = None
+        if not _plain_solve(solve) or scale is None:
             return None
         axis: int | None = len(solve.outvars[0].aval.shape) - 2
         for step in reversed(path):
             axis = None if axis is None else _followed(step, axis)
         even = weight.scalar is not None or (axis is not None and weight.shape[axis] == 1)
-        return Columns(solve.invars[1], tuple(reversed(path)), axis) if axis is not None and even else None
+        if axis is None or not even:
+            return None
+        return Columns(solve.invars[1], tuple(reversed(path)), axis, scale)
 
     def is_log_diagonal(self, atom: Any, inverse: bool = False) -> bool:
         """`log(diag(L))`, or `log(diag(T))`, one entry per row along the last axis."""
@@ -113,13 +128,20 @@ class MatrixTerms:
         )
 
     def is_factor(self, atom: Any) -> bool:
-        """The Cholesky factor of the site, its upper triangle perhaps set to zero."""
-        factor = self._factored(atom)
-        return factor is not None and self.is_site(factor)
+        """Whether it is a Cholesky factor: see `factor_scale`."""
+        return self.factor_scale(atom) is not None
+
+    def factor_scale(self, atom: Any) -> Scale | None:
+        """By what the Cholesky factor of the site is multiplied in `atom`, its upper triangle perhaps set to
+        zero; None where that is something else."""
+        atom, outer = self._multiple(self._unwrapped(atom))
+        factor = None if atom is None else self._factored(atom)
+        inner = None if factor is None else self.site_scale(factor)
+        return None if inner is None else (*outer, *((by, power / 2) for by, power in inner))
 
     def is_inverse_factor(self, atom: Any) -> bool:
-        """`T`, lower triangular, with `T T^t` the inverse of the site."""
-        atom = self._unwrapped(atom)
+        """`T`, lower triangular, with `T T^t` the inverse of a multiple of the site, or a multiple of it."""
+        atom, _ = self._multiple(self._unwrapped(atom))
         solve = None if atom is None else self.made_by(atom, op.SOLVES)
         if solve is None or not _plain_solve(solve) or not self._is_identity(solve.invars[1]):
             return False
@@ -128,11 +150,35 @@ class MatrixTerms:
             return False
         again = self._reversed(turned.invars[0])
         factor = None if again is None else self._factored(again)
-        return factor is not None and self.is_site(factor, backwards=True)
+        return factor is not None and self.site_scale(factor, backwards=True) is not None
+
+    def _multiple(self, atom: Any) -> tuple[Any, Scale]:
+        """What matrices are multiples of, and by what."""
+        scale: list[tuple[Any, float]] = []
+        while atom is not None and (eqn := self.made_by(atom, op.MULTIPLIES, op.DIVIDES)) is not None:
+            divided, (x, y) = op.of_kind(eqn, op.DIVIDES), eqn.invars
+            x, y = (y, x) if not divided and self.free(x) else (x, y)
+            if not self.free(y) or x.aval.shape[-2:] != atom.aval.shape[-2:] or not self._is_one_a_matrix(y):
+                break
+            scale.append((y, -1.0 if divided else 1.0))
+            atom = self._unwrapped(x)
+        return atom, tuple(scale)
+
+    def _is_one_a_matrix(self, atom: Any) -> bool:
+        """Whether an array has the same number in all places of a matrix."""
+        shape = atom.aval.shape
+        if isinstance(atom, Literal) or set(shape[-2:]) <= {1}:
+            return True
+        eqn = self.density.producer.get(atom)
+        if eqn is not None and op.of_kind(eqn, op.SPREADS):
+            whence, axes = eqn.invars[0].aval.shape, eqn.params["broadcast_dimensions"]
+            return all(whence[a] == 1 for a, axis in enumerate(axes) if axis >= len(shape) - 2)
+        value = known_value(self.density, atom)
+        return value is not None and bool(np.all(value == value[..., :1, :1]))
 
     def _unwrapped(self, atom: Any) -> Any:
         """What an array of matrices is a plain copy of; None where matrices are torn apart."""
-        while (moved := self.made_by(atom, op.SQUEEZES, op.SPREADS)) is not None:
+        while (moved := self.made_by(atom, op.IN_ORDER, op.SPREADS)) is not None:
             if moved.invars[0].aval.shape[-2:] != atom.aval.shape[-2:] or not self._keeps_matrices(moved):
                 return None
             atom = moved.invars[0]
@@ -191,26 +237,38 @@ class MatrixTerms:
         mask = known_value(self.density, atom)
         return mask if mask is not None and mask.ndim == 2 else None
 
-    def is_site(self, atom: Any, backwards: bool = False) -> bool:
-        """The site itself, or matrices gathered from it, with both matrix axes reversed if `backwards`;
-        `(X + X^T) / 2` is the same."""
+    def site_scale(self, atom: Any, backwards: bool = False) -> Scale | None:
+        """By what the site, or matrices gathered from it, are multiplied in `atom`, with both matrix axes
+        reversed if `backwards`; `(X + X^T) / 2` is `X`. None where it is something else."""
         half = self.made_by(atom, op.DIVIDES, op.MULTIPLIES)
-        if half is not None:
-            by = known_value(self.density, half.invars[1])
-            sums = self.made_by(half.invars[0], op.ADDS)
-            right = 2.0 if op.of_kind(half, op.DIVIDES) else 0.5
-            if by is None or by.size != 1 or float(by.flat[0]) != right or sums is None:
-                return False
-            x, y = sums.invars
-            flipped = self.made_by(y, op.TRANSPOSES)
-            if flipped is None or flipped.invars[0] is not x or not _turns(flipped):
-                return False
-            return self.is_site(x, backwards)
+        if half is not None and (whole := self._symmetrised(half)) is not None:
+            return self.site_scale(whole, backwards)
+        atom, scale = self._multiple(self._unwrapped(atom))
+        if atom is None:
+            return None
+        if scale:
+            inner = self.site_scale(atom, backwards)
+            return None if inner is None else (*scale, *inner)
         if backwards:
             atom = self._reversed(atom)
-            return atom is not None and self.is_site(atom)
-        if atom is self.density.latent_vars[self.site]:
-            return True
+            return None if atom is None else self.site_scale(atom)
+        return () if self._is_site(atom) else None
+
+    def _symmetrised(self, half: Any) -> Any:
+        """`X` of `(X + X^T) / 2`, or None."""
+        by = known_value(self.density, half.invars[1])
+        sums = self.made_by(half.invars[0], op.ADDS)
+        right = 2.0 if op.of_kind(half, op.DIVIDES) else 0.5
+        if by is None or by.size != 1 or float(by.flat[0]) != right or sums is None:
+            return None
+        x, y = sums.invars
+        flipped = self.made_by(y, op.TRANSPOSES)
+        return x if flipped is not None and flipped.invars[0] is x and _turns(flipped) else None
+
+    def _is_site(self, atom: Any) -> bool:
+        atom = self._unwrapped(atom)
+        if atom is None or atom is self.density.latent_vars[self.site]:
+            return atom is not None
         gather = self.made_by(atom, op.GATHERS)
         if gather is None or gather.invars[0] is not self.density.latent_vars[self.site]:
             return False

@@ -103,9 +103,13 @@ class WishartConditional(Conditional):
 
     def distribution_at(self, latents: Mapping[str, Any], data: Any) -> Any:
         """As `distribution`, at complete latent values and data arrays."""
-        d = self.density.sites[self.site].shape[-1]
-        read = self._sums if self.family is INVERSE_WISHART else self._gradients
-        return self.family.distribution(*read(latents, data), d)
+        return self.family.distribution(
+            *self.statistics_at(latents, data), self.density.sites[self.site].shape[-1]
+        )
+
+    def statistics_at(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
+        """The power of the determinant `[*batch]`, and `A` or `B` `[*batch, d, d]`."""
+        return (self._sums if self.family is INVERSE_WISHART else self._gradients)(latents, data)
 
     def _sums(self, latents: Mapping[str, Any], data: Any) -> tuple[Any, Any]:
         """The power of the determinant `[*batch]` and `A` `[*batch, d, d]`."""

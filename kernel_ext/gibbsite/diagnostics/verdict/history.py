@@ -3,7 +3,7 @@
 import difflib
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,10 @@ from typing import Any
 from gibbsite.diagnostics.predictive.caveats import given_text
 from gibbsite.diagnostics.verdict.compare import Comparison, compare
 from gibbsite.errors import GibbsiteError
+from gibbsite.ground.lazy_import import DataFrame, later
 from gibbsite.showing import Live, views
+
+pd = later("pandas")
 
 _ENDED = ("finished", "stopped", "failed")
 _SETTINGS = ("draws", "asked_warmup", "chains", "seed", "thin")
@@ -26,7 +29,8 @@ _NO_MLFLOW = re.compile(r"[^\w.\- :]|^[. ]+")  # what it refuses in names
 @dataclass(frozen=True)
 class Entry:
     """One run in a history; `changed` says how it differs from the one before it, `elpd` is ArviZ's, or
-    None where it was not asked for; `data` a fingerprint; `note` and `tags` what people wrote."""
+    None where it was not asked for; `data` a fingerprint; `note` and `tags` what people wrote; `path` where
+    it is stored, beginning at the folder that was looked through."""
 
     run: Any
     model: str
@@ -40,12 +44,14 @@ class Entry:
     data: str = ""
     note: str = ""
     tags: tuple[str, ...] = ()
+    path: str = ""
 
     def cells(self, number: int) -> tuple[str, ...]:
         """The row as words, in the order of `Runs.heads`."""
         ess = "–" if self.ess_per_second is None else _whole(self.ess_per_second)
+        name = f"{number} {self.path}".strip()
         return (
-            str(number), self.model, self.changed, self.schedule, self.draws, self.verdict,
+            name, self.model, self.changed, self.schedule, self.draws, self.verdict,
             f"{self.seconds:.1f}", ess, elpd_text(self.elpd),
         )  # fmt: skip
 
@@ -53,15 +59,37 @@ class Entry:
 class Runs(list[Any], Live):
     """Runs, oldest first: a list that shows itself as a table.
 
-    `entries` is the table; `with_elpd()` fills its last column; `compare()` sets two runs side by side.
+    `entries` is the table, `to_frame()` too; `with_elpd()` fills its last column; `compare()` sets two runs
+    side by side. Those that were looked for in a `folder` tell where in it they are.
     """
 
     heads = _HEADS
+    folder: Path | None = None
 
     @property
     def entries(self) -> list[Entry]:
         """A row for every run."""
-        return [_entry(run, before) for run, before in zip(self, [None, *self], strict=False)]
+        pairs = zip(self, [None, *self], strict=False)
+        return [replace(_entry(run, before), path=self._place(run)) for run, before in pairs]
+
+    def to_frame(self) -> "DataFrame":
+        """The table as a DataFrame, a row for every run: what `entries` has, `path` being the whole one, with
+        the elpd and its standard error (missing where they were not asked for), and the seed."""
+        rows = []
+        for run, entry in zip(self, self.entries, strict=True):
+            row = {f.name: getattr(entry, f.name) for f in fields(entry) if f.name not in ("run", "elpd")}
+            elpd = entry.elpd
+            told = (
+                {"elpd": None, "elpd_se": None} if elpd is None else {"elpd": elpd.elpd, "elpd_se": elpd.se}
+            )
+            rows.append({**row, **told, "seed": run.settings.seed, "path": run.path})
+        return pd.DataFrame(rows)
+
+    def _place(self, run: Any) -> str:
+        """Where in the folder a run is stored; empty for runs that were not looked for there."""
+        if self.folder is None or run.path is None:
+            return ""
+        return Path(run.path).relative_to(self.folder).as_posix()
 
     def with_elpd(self) -> "Runs":
         """The same runs, with the expected log predictive density of each that has a likelihood and has
@@ -114,14 +142,15 @@ def elpd_text(elpd: Any) -> str:
 
 def _entry(run: Any, before: Any) -> Entry:
     snapshot, s = run.snapshot(1), run.settings
-    going = run.status not in _ENDED
+    going = run.status not in _ENDED or run.elsewhere is not None
+    status = run.status if run.elsewhere is None else f"goes on in {run.elsewhere}"
     return Entry(
         run=run,
         model=run.model_name,
         changed="" if before is None else "; ".join(changes(before, run)) or "nothing",
         schedule=run.schedule_text,
         draws=f"{s.chains} × {snapshot.draws_done}" + (f" of {snapshot.draws_total}" if going else ""),
-        verdict=run.status if going else str(run.verdict).partition(";")[0],
+        verdict=status if going else str(run.verdict).partition(";")[0],
         seconds=run.elapsed,
         ess_per_second=snapshot.efficiency.ess_per_second,
         elpd=run.known_elpd,

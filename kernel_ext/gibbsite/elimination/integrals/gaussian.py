@@ -11,12 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gibbsite.conditional.conjugate.certify import ConjugateConditional
+from gibbsite.conditional.conjugate.wishart import WishartConditional
 from gibbsite.conditional.dispatch import conditional_of
-from gibbsite.conditional.draws.gamma import GammaPower
-from gibbsite.conditional.forms.forms import LOG, ONE, Form, is_number
 from gibbsite.conditional.forms.support import certify_quadratic
-from gibbsite.conditional.forms.walk import FormEvaluator, Refused
+from gibbsite.conditional.forms.walk import Refused
 from gibbsite.conditional.gaussian.chained import ChainedGaussian, strung
 from gibbsite.conditional.linear.arrow import Bordered, Vector
 from gibbsite.conditional.linear.joint import JointGaussian, check_real, joint_gaussian
@@ -30,6 +28,7 @@ from gibbsite.elimination.integrals.conjugate import (
     moments_of,
     place_of,
 )
+from gibbsite.elimination.integrals.scales import MatrixScale, NumberScale, Scale
 from gibbsite.ground.once import once
 
 _AT_ONCE = 16
@@ -171,121 +170,57 @@ def _chained(totals: Totals, sites: tuple[str, ...], degrees: Any) -> ChainedGau
     return ChainedGaussian(totals.density, sites, layout, degrees)
 
 
-# Gaussian sites whose precisions are all proportional to one power of a scale, with that scale: the normal
-# and (inverse) gamma pair.
-#
-# Where every term of the Gaussian sites is a number times `s^p`, their precision is `s^p` times one that is
-# free of `s`, and their mean is free of it. So with them integrated out the conditional of `s` is what it is
-# at their mean, of the same family, with `p/2` taken from the power of `s` for each of their elements
-# (O'Hagan and Forster 2004, "Bayesian inference", §11.2).
-
-
 class ScaledMessage(Message):
     """Gaussian sites, then the scale that all of their terms share."""
 
-    def __init__(self, gaussian: GaussianMessage, scale: ConjugateConditional, power: float):
-        self.gaussian, self.scale, self.power = gaussian, scale, power
-        self.density = gaussian.density
-        self.sites = (*gaussian.sites, scale.site)
-        named = " and ".join(gaussian.sites)
+    def __init__(self, gaussian: GaussianMessage, scale: Scale):
+        self.gaussian, self.scale, self.density = gaussian, scale, gaussian.density
+        self.sites = (*gaussian.sites, scale.name)
+        named, own = " and ".join(gaussian.sites), scale.conditional
         self.reason = (
-            f"{gaussian.reason}; then {scale.site}, which scales all of {named}: "
-            f"{scale.reason.replace(':', f' with {named} integrated out:', 1)}"
+            f"{gaussian.reason}; then {scale.name}, which scales all of {named}: "
+            f"{own.reason.replace(':', f' with {named} integrated out:', 1)}"
         )
-        self.cost = f"{gaussian.cost}; {scale.cost}"
-        self.signature = repr((gaussian.signature, scale.signature, power))
+        self.cost = f"{gaussian.cost}; {own.cost}"
+        self.signature = repr((gaussian.signature, scale.signature))
 
     def _solved(self, latents: Latents, data: Any, held: bool) -> tuple[Any, Any, Any]:
-        """Mean and precision of the Gaussian sites at a scale of 1, and the distribution of the scale."""
-        site = self.density.sites[self.scale.site]
-        one = {**latents, site.name: jnp.ones(site.shape, site.dtype)}
-        mean, factor = self.gaussian.solved(one, data, held)
-        others = {n: v for n, v in latents.items() if n != site.name}
-        # statements that are alike are one site where single conditionals are derived
-        density = self.scale.density
-        given = density.packed({**others, **self.gaussian.values(mean)})
-        found = self.scale.statistics_at({n: v for n, v in given.items() if n in density.latent_vars}, data)
-        gone = self.power * self.gaussian.size / 2
-        found = {**found, LOG: found.get(LOG, jnp.zeros(site.shape)) - gone}
-        return mean, factor, self.scale.family.distribution(found, (None, None))
+        """Mean and precision of the Gaussian sites where the scale is one, and the distribution of the
+        scale."""
+        mean, factor = self.gaussian.solved({**latents, self.scale.name: self.scale.one}, data, held)
+        return mean, factor, self.scale.left({**latents, **self.gaussian.values(mean)}, data)
 
     def settled(self, latents: Latents, data: Any, held: bool) -> tuple[dict[str, Any], Any]:
         """The Gaussian sites' mean and a place of the scale."""
         mean, factor, d = self._solved(latents, data, held)
-        site, n = self.density.sites[self.scale.site], self.gaussian.size
+        site = self.scale.site
         place = jnp.broadcast_to(place_of(d), site.shape).astype(site.dtype)
-        log_prob = (
-            factor.half_log_det + n * (self.power * jnp.sum(jnp.log(place)) - math.log(2 * math.pi)) / 2
-        )
+        log_prob = factor.half_log_det + self.scale.half_log_det(place)
+        log_prob = log_prob - self.gaussian.size * math.log(2 * math.pi) / 2
         values = {**self.gaussian.values(mean), site.name: place}
         return values, log_prob + jnp.sum(d.log_prob(place))
 
     def draw(self, key: Any, latents: Latents, data: Any) -> dict[str, Any]:
         """The scale with the Gaussian sites integrated out, then these given it."""
         key, key_scale = jax.random.split(key)
-        site = self.density.sites[self.scale.site]
-        d = self._solved(latents, data, held=True)[2]
-        drawn = d.expand(site.shape).sample(key_scale).astype(site.dtype)
+        site, d = self.scale.site, self._solved(latents, data, held=True)[2]
+        shape = site.shape[: len(site.shape) - len(d.event_shape)]
+        drawn = d.expand(shape).sample(key_scale).astype(site.dtype)
         return {site.name: drawn, **self.gaussian.draw(key, {**latents, site.name: drawn}, data)}
 
     def moments(self, latents: Latents, data: Any) -> dict[str, Moments]:
-        """Means and variances, of the Gaussian sites those of a multivariate t."""
-        d = self._solved(latents, data, held=True)[2]
-        site = self.density.sites[self.scale.site]
-        one = {**latents, site.name: jnp.ones(site.shape, site.dtype)}
-        found = self.gaussian.moments(one, data)
-        spread = jnp.reshape(_inverse_mean(d), ())
-        out = {s: Moments(m.mean, m.variance * spread) for s, m in found.items()}
+        """Means and variances, of the Gaussian sites those of a multivariate (or matrix) t."""
+        site, d = self.scale.site, self._solved(latents, data, held=True)[2]
+        found = self.gaussian.moments({**latents, site.name: self.scale.one}, data)
+        out = {s: Moments(m.mean, m.variance * self.scale.spread(d, s)) for s, m in found.items()}
         return {**out, site.name: Moments(*(jnp.broadcast_to(x, site.shape) for x in moments_of(d)))}
-
-
-def _inverse_mean(d: Any) -> Any:
-    """The mean of `s^-p`, where `s^p` is a gamma variate; infinite where it is."""
-    gamma: Any = d.base_dist if isinstance(d, GammaPower) else d
-    more = gamma.concentration > 1
-    return jnp.where(more, gamma.rate / jnp.where(more, gamma.concentration - 1, 1), jnp.inf)
 
 
 def scaled_message(density: Density, gaussian: GaussianMessage, site: str) -> ScaledMessage:
     """The message of Gaussian sites and of the scale `site`; `Refused`, with the reason, where some term of
-    the Gaussian sites is no multiple of the same power of it."""
+    the Gaussian sites is not scaled by it as all others are."""
     conditional = conditional_of(density, site)
     conjugate_message(conditional)
-    named = " and ".join(gaussian.sites)
-    powers = [k for k in getattr(conditional, "keys", ()) if k != LOG]
-    if (
-        not isinstance(conditional, ConjugateConditional)
-        or len(powers) != 1
-        or conditional.support.kind != "positive"
-        or int(np.prod(density.sites[site].shape, dtype=np.int64)) != 1
-        or conditional.family.name == "LogNormal"
-    ):
-        raise Refused(f"with {named} integrated out, {site} has no conditional in closed form")
-    (key,) = powers
-    for origin in _otherwise(density, conditional, gaussian.sites, key):
-        raise Refused(
-            f"with {named} integrated out, {site} has no conditional in closed form: the density of {origin} "
-            f"reads {named} and is no multiple of {site}^{key[0]:g}"
-        )
-    return ScaledMessage(gaussian, conditional, key[0])
-
-
-def _otherwise(density: Density, scale: ConjugateConditional, sites: tuple[str, ...], key: Any) -> list[str]:
-    """The statements with a term of `sites` that is no multiple of the statistic `key` of the scale."""
-    out: list[str] = []
-
-    def look(latents: Any, data: Any) -> Any:
-        out.clear()
-        forms = FormEvaluator(density, scale.site, scale.support.domain, density.evaluator(latents, data))
-        for term in density.terms:
-            read = density.maps.latents(term.atom)
-            if read.isdisjoint(sites):
-                continue
-            form = forms.value(term.atom, term.origin) if scale.site in read else None
-            parts = form.parts if isinstance(form, Form) else {ONE: 1.0}
-            if {k for k, c in parts.items() if not (is_number(c) and c == 0)} != {key}:
-                out.append(term.origin)
-        return ()
-
-    density.on_shapes(look)  # only the forms are asked for
-    return out
+    if isinstance(conditional, WishartConditional):
+        return ScaledMessage(gaussian, MatrixScale(density, conditional, gaussian.sites))
+    return ScaledMessage(gaussian, NumberScale(density, conditional, gaussian.sites))

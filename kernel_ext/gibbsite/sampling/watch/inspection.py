@@ -22,6 +22,7 @@ from gibbsite.diagnostics.verdict.verdict import Verdict, judged
 from gibbsite.errors import OptionError, UnknownNameError
 from gibbsite.ground.arguments import a_name, a_path, shown, text
 from gibbsite.ground.lazy_import import DataFrame, later
+from gibbsite.ground.lock import Writer
 from gibbsite.ground.services import ask
 from gibbsite.plans.schedule.plan import of_the_prior
 from gibbsite.sampling.derived.deriving import Deriving
@@ -56,6 +57,19 @@ class Looking(Deriving, Predicting, Once):
     def source(self) -> str:
         """The model's NumPyro function as text; empty where a store does not tell."""
         return str(self.model.source) if self.model is not None else self._plan.source
+
+    @property
+    def path(self) -> str | None:
+        """The folder, or the URL of an object store, that the run is stored in; None where it is not."""
+        if self._objects is not None:
+            return str(self._objects)
+        folder = self._folder if self._store is None else self._store.path
+        return None if folder is None else str(folder)
+
+    @property
+    def elsewhere(self) -> Writer | None:
+        """The process that went on with the stored run when this was read from it; None where none did."""
+        return self._elsewhere
 
     def annotate(self, note: str | None = None, *, tags: Iterable[str] | None = None) -> None:
         """Note something of the run, in place of what was noted before: `run.annotate("wider prior",
@@ -218,7 +232,8 @@ class Looking(Deriving, Predicting, Once):
     def __repr__(self) -> str:
         s = self.snapshot(limit=1)
         chains = f"{s.chains} chain{'s' * (s.chains != 1)}"
-        text = f"<Run of {self.model_name}: {s.status}, {chains} × {s.draws_done} draws"
+        status = s.status if self._elsewhere is None else f"going on in {self._elsewhere}"
+        text = f"<Run of {self.model_name}: {status}, {chains} × {s.draws_done} draws"
         divergent = f", {sum(s.divergences)} divergences" if any(s.divergences) else ""
         return f"{text}{divergent}; {self.verdict}>"
 
