@@ -1,6 +1,7 @@
 """What carries a run out: its thread, what it keeps and writes, and what floors above look at."""
 
 import logging
+import math
 import os
 import threading
 import time
@@ -66,7 +67,7 @@ from gibbsite.storage import checkpoint
 from gibbsite.storage.checkpoint import data_hash
 from gibbsite.storage.committing import Committing, Packed
 from gibbsite.storage.described import read_remarks
-from gibbsite.storage.draws import Chunk, Draws
+from gibbsite.storage.draws import Chunk, Draws, wanted
 from gibbsite.storage.names import element_names
 from gibbsite.storage.objects import Objects
 from gibbsite.storage.store import Store
@@ -764,6 +765,11 @@ class Execution:
         """What `elpd` has found of the draws of now; None where it was not asked yet."""
         return self._results.answered(question_of("elpd"), self.kept.sampled.steps)
 
+    @cached_property
+    def _numbers_kept(self) -> int:
+        sites = self._plan.sites.items()
+        return sum(math.prod(s.shape) for n, s in sites if wanted(n, self.settings.keep))
+
     def snapshot(self, limit: int = 12) -> Snapshot:
         """The state of the run now; `limit` bounds the scalars listed: the worst of every site,
         worst first. Those that are followed are always there."""
@@ -802,6 +808,7 @@ class Execution:
             stored=on_disk,
             compiling=self._compiling_seconds(),
             groups=self._monitor.groups,
+            numbers=self._numbers_kept,
             centring={n: found.degrees for n, found in self.centring.learnt.items() if found.known},
         )
 

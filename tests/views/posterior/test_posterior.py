@@ -261,4 +261,28 @@ def test_titles_end_where_the_next_plot_begins():
     plot = plot_of(marginal("a" * 300, "mu", NORMAL, ETI), "card")
     drawn = axes(plot, 290).render()
     title = re.search(r'font-weight="600"[^>]*>([^<]*)<', drawn)
-    assert title is not None and len(title[1]) < 290 / 6 and title[1].endswith("…")
+    assert title is not None and len(title[1]) < 290 / 6 and re.fullmatch("a+…a+: mean -?0.0[0-9]+", title[1])
+
+
+def test_titles_keep_their_numbers_whatever_the_name():
+    found = marginal("measurement_error_standard_deviation", "s", 4.7 + 0.1 * NORMAL, ETI)
+    title = re.search(r'font-weight="600"[^>]*>([^<]*)<', axes(plot_of(found, "card0"), 290).render())
+    assert title is not None and re.fullmatch(r"measurement\w*…\w+: mean 4\.\d+", title[1])
+    rows = elements("regional_deviation_from_the_population_average", RNG.normal(size=(2, 50, 3)), "abc", ETI)
+    assert re.fullmatch(r"regional_\w+…\w+: (median, )?89 % ETI", plot_of(rows, "card1").title)
+    short = marginal("error", "s", 4.7 + 0.1 * NORMAL, ETI)
+    assert re.fullmatch(r"error: mean 4\.\d+ \(4\.5\d* to 4\.8\d*\)", plot_of(short, "card2").title)
+
+
+def test_what_is_only_there_in_some_draws_is_told_of_these():
+    values = np.where(np.arange(500) % 4 == 0, 2 + NORMAL, np.nan)
+    found = marginal("b", "b", values, ETI)
+    assert found.there == 0.25 and found.mean == pytest.approx(np.nanmean(values))
+    assert plot_of(found, "card0").title.endswith(", 25% there") and np.all(np.isfinite(found.chains))
+    assert "where it is there (25% of the draws)" in plot_of(found, "focus0", large=True).title
+
+
+def test_means_are_of_all_draws():
+    """As in tables, whose errors are those of all: what is drawn is of some."""
+    values = RNG.normal(size=(2, 300_000))
+    assert marginal("mu", "mu", values, ETI).mean == pytest.approx(values.mean(), abs=1e-12)

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import gibbsite
@@ -108,6 +109,24 @@ def test_words_say_what_the_page_says(run):
         assert part in told
     assert "chain 3 has not moved for 500 draws" in told
     assert "followed, evenly spaced: 2\u202f048 of 84\u202f010 elements of z" in told
+
+
+def test_an_axis_that_plots_share_is_that_of_those_which_are_seen(run):
+    """Whatever slots are empty, of which each has an axis of its own without draws."""
+    content = gather(advanced(run), None)
+    for count in (1, 2, 3):
+        some = replace(content, parameters=content.parameters[:count])
+        shown = bokeh.props(rows_of(some, SLOT_COUNT))
+        assert shown["draws"]["end"] == content.parameters[0].draw[-1] > 900
+
+
+def test_what_a_table_leaves_out_is_counted(run):
+    content = gather(advanced(run), None)
+    many = replace(content, snapshot=replace(content.snapshot, numbers=122))
+    listed = len(content.snapshot.scalars)
+    assert f"… and {122 - min(listed, 12)} more" in words.text(many)
+    assert f"… and {122 - min(listed, 10)} more" in dashboard_svg(many)
+    assert "more, of each" not in words.text(replace(content, snapshot=replace(content.snapshot, numbers=0)))
 
 
 def test_warm_up_is_plotted_and_not_counted(run):

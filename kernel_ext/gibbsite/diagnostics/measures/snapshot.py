@@ -85,7 +85,8 @@ class Snapshot:
     do. `verdict`: see `gibbsite.diagnostics.verdict.verdict`. `centring` holds the degrees of centring that
     NUTS has learnt by now, by site, of its shape: 1 is as written, 0 non-centred. `compiling` is how
     many seconds that will take in all, None where it is over or not known. `groups` is how many chains count
-    as such for the verdict: superchains, where there are any.
+    as such for the verdict: superchains, where there are any. `scalars` are the worst of the `numbers` that
+    there are draws of.
     """
 
     status: str
@@ -114,6 +115,7 @@ class Snapshot:
     centring: Mapping[str, np.ndarray] = field(default_factory=dict)
     compiling: float | None = None
     groups: int = 0
+    numbers: int = 0
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ class Marginal:
     """One scalar. `y` is the density at `x` of all chains together, `chains` `[chain, x]` that of each; of a
     discrete one, the probabilities of values, or of the `wide` ranges around `x`. `prior` is that of the
     prior at `x`, where it is known; `called` are the labels of the values 0, 1, …, where they have some;
-    `other` is another run's density, or probabilities, at `x`."""
+    `other` is another run's density, or probabilities, at `x`. In a share `there` of the draws it has a
+    value: all else is of these."""
 
     label: str
     site: str
@@ -46,6 +47,7 @@ class Marginal:
     prior: np.ndarray | None = None
     called: tuple[str, ...] = ()
     other: np.ndarray | None = None
+    there: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +113,12 @@ def marginal(
     """Of one scalar's draws `[chain, draw]`; `called` are the labels of the values 0, 1, …, `beside` another
     run's draws of it."""
     thin = _thinned(values.astype(np.int32) if values.dtype == bool else values)
-    pooled = thin.ravel()
     discrete = thin.dtype.kind in "iub"
-    with np.errstate(all="ignore"):  # of draws that are not finite: the verdict says so
-        mean = float(np.mean(pooled, dtype=float)) if pooled.size else np.nan
+    known = np.isfinite(thin)
+    pooled, there = thin[known], float(known.mean()) if known.size else 1.0
+    with np.errstate(all="ignore"):
+        # of all draws, as tables have it: that of some would be off by more than its Monte Carlo error
+        mean = float(np.mean(values, dtype=float, where=np.isfinite(values))) if pooled.size else np.nan
         median = float(np.median(pooled)) if pooled.size else np.nan
         sd = float(np.std(pooled.astype(float), ddof=1)) if pooled.size > 1 else np.nan
     low, high = interval.of(pooled)
@@ -122,11 +126,12 @@ def marginal(
     both = pooled if second is None else np.concatenate([pooled, second])
     x, wide = _bars(both) if discrete else (_grid(both[np.isfinite(both)]), 0.0)
     of = _shares if discrete else _density
-    chains = np.stack([of(c, x, wide) for c in thin]) if len(thin) else np.zeros((0, x.size))
+    each = [of(c[k], x, wide) for c, k in zip(thin, known, strict=True)]
+    chains = np.stack(each) if each else np.zeros((0, x.size))
     return Marginal(
         label, site, discrete, x, of(pooled, x, wide), chains, wide,
         mean, median, sd, float(low), float(high), interval, called=tuple(called),
-        other=None if second is None else of(second, x, wide),
+        other=None if second is None else of(second, x, wide), there=there,
     )  # fmt: skip
 
 

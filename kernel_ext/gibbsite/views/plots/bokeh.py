@@ -153,8 +153,16 @@ def props(rows: Rows) -> Props:
     for i, plots in enumerate(rows):
         out[f"row {i}"] = {"visible": any(plot.visible for plot in plots)}
         for plot in plots:
-            out |= _props(plot)
+            own = _props(plot)
+            if not plot.visible:  # an axis that plots share is that of those which are seen
+                own = {name: v for name, v in own.items() if name not in _linked(plot) or name not in out}
+            out |= own
     return out
+
+
+def _linked(plot: Plot) -> set[str]:
+    """The names of the ranges that a plot shares with others."""
+    return {axis.link for axis in (plot.x, plot.y) if axis.link}
 
 
 def _props(plot: Plot) -> Props:

@@ -28,6 +28,8 @@ CARD, LARGE = 118, 300
 _ROW = 15
 # Letters that have room below a card and below a large plot.
 _LETTERS, _WIDE = 40, 70
+# Letters above a card, and how many of a name at least.
+_TITLE, _LEAST_NAME = 36, 20
 # More elements than this stand side by side, with their categories below each other.
 _UPRIGHT = 24
 
@@ -96,7 +98,25 @@ def _brief(found: Marginal) -> str:
     low, high = beside(found.low, found.sd), beside(found.high, found.sd)
     if found.discrete:
         low, high = f"{found.low:g}", f"{found.high:g}"
-    return f"mean {beside(found.mean, found.sd)} ({low} to {high})"
+    return f"mean {beside(found.mean, found.sd)} ({low} to {high}){_some(found)}"
+
+
+def _briefest(found: Marginal) -> str:
+    shortest, more, _ = _brief(found).partition(" (")
+    return f"{shortest}{_some(found)}" if more else shortest
+
+
+def _some(found: Marginal) -> str:
+    return "" if found.there == 1 else f", {found.there:.0%} there"
+
+
+def titled(name: str, *tellings: str) -> str:
+    """A card's title: the first of what can be told that has room beside the name; beside one that is too
+    long for any, the last. That is shortened, and never what is told, as a number that is cut would be
+    another."""
+    least = min(len(name), _LEAST_NAME)
+    told = next((t for t in tellings if least + len(t) + 2 <= _TITLE), tellings[-1])
+    return f"{svg.elided(name, max(least, _TITLE - len(told) - 2))}: {told}"
 
 
 def _marginal(found: Marginal, name: str, large: bool) -> Plot:
@@ -161,13 +181,14 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
     under = "" if plain else _middle(found)
     brief = _brief(found) if _is_named(found) else beside(found.mean, found.sd)
     over = f"{found.label}: {brief}" + (", dashed: prior" if found.prior is not None else "")
+    over += "" if found.there == 1 else f", where it is there ({found.there:.0%} of the draws)"
     return Plot(
         name,
         {name: table} if _is_named(found) else {name: table, ends: summary},
         tuple(marks),
         x=Axis(low, high, under if large else "", ticks),
         y=Axis(0.0, top, ticks=None if large else ()),
-        title=over if large else f"{found.label}: {_brief(found)}",
+        title=over if large else titled(found.label, _brief(found), _briefest(found)),
         height=LARGE if large else CARD,
         least=300,
     )
@@ -205,7 +226,7 @@ def _forest(found: Forest, name: str, large: bool) -> Plot:
         ),
         x=Axis(low, high, f"median, 50 % and {found.interval}{some}" if large or some else ""),
         y=Axis(0.4, n + 0.6, ticks=tuple((float(v), words) for v, words in zip(y, found.names, strict=True))),
-        title=found.site if large else f"{found.site}: median, {found.interval}",
+        title=found.site if large else titled(found.site, f"median, {found.interval}", str(found.interval)),
         height=max(LARGE, 60 + 18 * n) if large else 58 + _ROW * n,
         least=300,
     )

@@ -155,8 +155,8 @@ def _table(content: Content) -> tuple[str, float]:
             style = {"fill": BAD, "font_weight": "600"} if row.get(words.FLAGS.get(name, "")) else {}
             parts.append(svg.text(x, y + 14, row[name], size=12, anchor="end", **style))
         y += 17
-    if len(table) > TABLE_ROWS:
-        parts.append(svg.text(0, y + 14, f"… and {len(table) - TABLE_ROWS} more, none worse"))
+    if left := words.others(content.snapshot, min(len(table), TABLE_ROWS)):
+        parts.append(svg.text(0, y + 14, left))
         y += 17
     if content.snapshot.partly:
         parts.append(svg.text(0, y + 14, words.partly(content.snapshot)))

@@ -119,7 +119,8 @@ def told(
         "timing": "measuring" if measuring else "offered" if offered else "",
         "timing_note": timing_note,
         "limits": f"red: R-hat above {RHAT_LIMIT}, or ESS below {content.ess_limit} (100 per chain)"
-        + (f" · {words.partly(snapshot)}" if snapshot.partly else ""),
+        + (f" · {words.partly(snapshot)}" if snapshot.partly else "")
+        + (f" · {left}" if (left := words.others(snapshot, len(snapshot.scalars))) else ""),
     }
 
 

@@ -146,6 +146,13 @@ def _below(value: float | None, limit: float) -> bool:
     return value is not None and math.isfinite(value) and value < limit
 
 
+def others(snapshot: Any, shown: int) -> str:
+    """What a table of so many scalars leaves out: `… and 110 more: run.summary() has all`; empty where that
+    is nothing."""
+    left = max(getattr(snapshot, "numbers", 0), len(snapshot.scalars)) - shown
+    return f"… and {whole(left)} more, of each site's others: run.summary() has all" if left > 0 else ""
+
+
 def partly(snapshot: Any) -> str:
     """Which sites are followed in part: `followed, evenly spaced: 2 048 of 84 010 elements of z`."""
     parts = [f"{whole(some)} of {whole(size)} elements of {n}" for n, (some, size) in snapshot.partly.items()]
@@ -192,8 +199,8 @@ def text(content: Content, limit: int = 12) -> str:
             first, *rest = zip(line, widths, strict=True)
             padded = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]
             lines.append(("  " + "  ".join(padded)).rstrip())
-        if len(table) > limit:
-            lines.append(f"  … and {len(table) - limit} more, none worse")
+        if left := others(snapshot, min(len(table), limit)):
+            lines.append(f"  {left}")
         if snapshot.partly:
             lines.append(f"  {partly(snapshot)}")
     for warning in snapshot.warnings:
