@@ -66,7 +66,7 @@ export const DASHBOARD_STYLE = `
 .gb-dark .gb-mini { color: #d8dce2; }
 .gb-mini[hidden], .gb-panel[hidden], .gb-canvas[hidden] { display: none; }
 .gb-mini .gb-name { font-size: 13px; }
-.gb-views { min-height: 440px; }
+.gb-views { min-height: 150px; }
 .gb-dash .gb-tabs { display: flex; align-items: center; gap: 6px; flex-wrap: wrap; margin: 8px 0 6px;
   border-bottom: 1px solid var(--gb-faint); padding-bottom: 4px; }
 .gb-dash .gb-tab { border: none; border-radius: 4px 4px 0 0; font-size: 13px; padding: 3px 10px; opacity: .75; }

@@ -58,7 +58,7 @@ def ended(model, schedule, bad, topics=(), rhat=1.05, ess=50.0, draws=1000, stat
     return SimpleNamespace(
         model=model,
         status=status,
-        settings=SimpleNamespace(draws=draws),
+        settings=SimpleNamespace(draws=draws, asked_warmup="auto"),
         schedule_text=schedule,
         snapshot=lambda limit=0: shot,
         verdict=SimpleNamespace(ok=not bad and not topics),
@@ -151,6 +151,19 @@ def over_years(year, y):
     a, b = numpyro.sample("a", dist.Normal(0, 100.0)), numpyro.sample("b", dist.Normal(0, 1.0))
     with numpyro.plate("n", len(y)):
         numpyro.sample("y", dist.Normal(a + b * year, 1.0), obs=y)
+
+
+@pytest.mark.parametrize(("asked", "offered"), [(50, True), ("auto", False), (1000, False)])
+def test_a_warm_up_that_is_too_short_is_the_first_thing_to_mend(hierarchy, asked, offered):
+    run = ended(hierarchy, "NUTS [mu tau theta]", ["tau"], ["divergences"])
+    run.settings = SimpleNamespace(draws=1000, asked_warmup=asked, chains=4, seed=0)
+    first = cures(run)[0]
+    assert (first.warmup == "auto") is offered
+    if offered:
+        clinic = Clinic(run, lambda: None)
+        clinic.work()
+        told = clinic.told()["cures"][0]["code"]
+        assert "-w" not in told and '--schedule "NUTS [mu tau theta]"' in told
 
 
 def test_columns_far_from_zero_are_centred_first():
@@ -267,7 +280,11 @@ class Said:
         stat = ScalarStat("a", "a", (), 0, 1, 0.1, 1.001, self._ess, self._ess, False)
         efficiency = Efficiency(self._ess)
         return SimpleNamespace(
-            scalars=[stat], efficiency=efficiency, divergences=(0, 1), warnings=self.warnings
+            scalars=[stat],
+            efficiency=efficiency,
+            divergences=(0, 1),
+            warnings=self.warnings,
+            compile_seconds=0.5,
         )
 
 
@@ -275,7 +292,9 @@ def test_equal_runs_agree_and_unlike_ones_are_told_apart():
     same = compare(Said(0.0, 1), Said(0.0, 2, ess=40.0))
     assert same.agree and same.compared == 33 and "same estimates" in str(same)
     better = {row.name: row.better for row in same.rows}
-    assert better == {"ESS/s": 1, "lowest ESS": 1, "highest R-hat": 0, "divergences": 0, "seconds": 0}
+    assert better == {"ESS/s": 1, "lowest ESS": 1} | dict.fromkeys(
+        ("highest R-hat", "divergences", "seconds, compiling apart"), 0
+    )
     unlike = compare(Said(0.0, 1), Said(0.5, 2))
     assert not unlike.agree and unlike.apart[0][0] == "a" and "estimates differ: a by" in str(unlike)
     none = compare(Said(0.0, 1, draws=2), Said(0.0, 2, draws=2))

@@ -13,7 +13,8 @@ from gibbsite.diagnostics.verdict.verdict import ESS_PER_CHAIN, RHAT_LIMIT
 class Cure:
     """A change, and what it is expected to do.
 
-    Of the model by one of its methods (`method`, called with `value`), or `draws` more of the same run.
+    Of the model by one of its methods (`method`, called with `value`), or `draws` more of the same run;
+    `warmup` where another one is to be asked for.
     """
 
     words: str
@@ -21,6 +22,7 @@ class Cure:
     method: str = ""
     value: Any = None
     draws: int = 0
+    warmup: str = ""
 
     def applied(self, model: Any) -> Any:
         """The changed model; raises a `GibbsiteError` where the model refuses."""

@@ -4,6 +4,7 @@ Each row of `_TABLE` looks at one sort of trouble and yields cures; what the mod
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from gibbsite.plans.schedule.plan import GRADIENTS, drawn_apart
 from gibbsite.validation.covariates import far_from_zero
 
 _MOST_MORE = 100_000  # draws; a run that asks for more needs another cure
+_WINDOWS = 150  # steps below which no window is left to learn a metric in (Stan's 75 + 25 + 50)
 _FAR = 1.1  # an R-hat above which more of the same draws will hardly do
 _APART = 2.0  # one of chains that share no place: their draws say nothing of when they would meet
 
@@ -44,7 +46,7 @@ def cures(run: Any) -> tuple[Cure, ...]:
         try:
             for cure in row(case):
                 if _accepted(case.model, cure):
-                    found.setdefault((cure.method, repr(cure.value), cure.draws > 0), cure)
+                    found.setdefault((cure.method, repr(cure.value), cure.draws > 0, cure.warmup), cure)
         except GibbsiteError:  # what this row thought of does not fit the model
             continue
     return tuple(found.values())
@@ -161,6 +163,22 @@ def _drawn_jointly(case: Case) -> Iterator[Cure]:
             f"one block for [{' '.join(names)}]",
             f"{listed(names)} are drawn together, exactly: chains cross where they move only together",
             with_block(case.schedule, names, "Gibbs"),
+        )
+
+
+def _warmed_up(case: Case) -> Iterator[Cure]:
+    """Gradients whose step size and metric had no time to be learnt."""
+    asked, learn = case.settings.asked_warmup, any(u.kernel in GRADIENTS for u, _ in case.blocks)
+    troubled = bool({"divergences", "bfmi"} & set(case.topics) or case.bad)
+    if learn and troubled and isinstance(asked, int) and asked < _WINDOWS:
+        yield replace(
+            _scheduled(
+                "warm up for as long as it takes",
+                f"in {asked} steps neither step sizes nor scales are learnt, which decide how far a draw "
+                f"goes and whether it diverges",
+                case.schedule_text,
+            ),
+            warmup="auto",
         )
 
 
@@ -288,6 +306,7 @@ def _in_order(case: Case, names: list[str]) -> list[str]:
 
 
 _TABLE: tuple[Callable[[Case], Iterator[Cure]], ...] = (
+    _warmed_up,
     _forked,
     _centred_columns,
     _tempered,

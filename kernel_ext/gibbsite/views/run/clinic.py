@@ -30,7 +30,7 @@ class Trial:
         try:
             model, s = cure.applied(old.model), old.settings
             self.run = model.start(
-                draws=s.draws, warmup=s.asked_warmup, chains=s.chains, seed=s.seed, thin=s.thin
+                draws=s.draws, warmup=cure.warmup or s.asked_warmup, chains=s.chains, seed=s.seed, thin=s.thin
             )
         except GibbsiteError as problem:
             self.error = str(problem)
@@ -168,7 +168,9 @@ class Clinic:
                 {
                     "words": c.words,
                     "expects": c.expects,
-                    "code": c.code(**names, flags=_flags(run.settings)),
+                    "code": c.code(
+                        **names, flags=_flags(run.settings, c.warmup or run.settings.asked_warmup)
+                    ),
                     "trial": self._trials[i].told() if i in self._trials else None,
                 }
                 for i, c in enumerate(self._cures)
@@ -178,8 +180,8 @@ class Clinic:
         }
 
 
-def _flags(settings: Any) -> str:
+def _flags(settings: Any, warmup: Any) -> str:
     """The options of `%sample` that differ from its defaults."""
-    asked = (("n", settings.draws, 1000), ("w", settings.asked_warmup, "auto"), ("c", settings.chains, 4))
+    asked = (("n", settings.draws, 1000), ("w", warmup, "auto"), ("c", settings.chains, 4))
     asked += (("s", settings.seed, 0),)
     return "".join(f" -{letter} {value}" for letter, value, default in asked if value != default)

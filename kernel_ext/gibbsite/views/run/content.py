@@ -24,6 +24,7 @@ STATUS_WORDS = {
     "stopped": "stopped early, draws kept",
     "failed": "failed",
 }
+BEFORE_DRAWS = "stopped before its first draw"
 PROVEN = "finished, converged"
 OF_PRIOR = "finished, draws of the prior"
 UNPROVEN = "finished, not converged"
@@ -40,6 +41,8 @@ def status_of(snapshot: Any) -> tuple[str, str]:
         if verdict.ok:
             return OF_PRIOR if verdict.state == "prior" else PROVEN, snapshot.status
         return (UNPROVEN, "stopped") if verdict.state == "not yet" else ("finished, but failed", "failed")
+    if snapshot.status == "stopped" and not snapshot.draws_done:
+        return BEFORE_DRAWS, snapshot.status
     return STATUS_WORDS[snapshot.status], snapshot.status
 
 

@@ -101,6 +101,10 @@ def without_kernel(snapshot: Any) -> str:
     ended = "The kernel ended or was restarted while this run went on"
     if snapshot.stored is None:
         return f"{ended}, and its draws went with it; with --store FOLDER, %sample keeps them on disk."
+    if not snapshot.draws_done:
+        return (
+            f"{ended}, before its first draw: the same line begins it again, when the cells above have run."
+        )
     return (
         f"{ended}; its draws are on disk. When the cells above have run again, the same line with --resume "
         f"auto goes on, and gibbsite.load({snapshot.stored.path!r}) reads them."
