@@ -424,6 +424,32 @@ def _binary(n: int, p: int) -> Built:
     return logistic_columns, (X, (r.random(n) < 1 / (1 + np.exp(-X @ b))).astype(int))
 
 
+def rounded(y: Any) -> None:
+    """A level and a class, one of four, that a number in the unit interval makes by rounding."""
+    u = numpyro.sample("u", dist.Uniform(0, 1))
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("N", len(y)):
+        numpyro.sample("y", dist.Normal(b + jnp.floor(4 * u) - 1.5, 0.7), obs=y)
+
+
+def change_in_time(t: Any, y: Any) -> None:
+    """Two levels and when the one becomes the other, a moment between data."""
+    when = numpyro.sample("when", dist.Uniform(0, 10))
+    m = numpyro.sample("m", dist.Normal(0, 5).expand([2]).to_event(1))
+    s = numpyro.sample("s", dist.HalfNormal(1))
+    with numpyro.plate("N", len(y)):
+        numpyro.sample("y", dist.Normal(jnp.where(t < when, m[0], m[1]), s), obs=y)
+
+
+def _rounded(n: int) -> Built:
+    return rounded, (np.random.default_rng(0).normal(0.8, 0.7, n),)
+
+
+def _change_in_time(n: int, size: float) -> Built:
+    t = np.linspace(0, 10, n)
+    return change_in_time, (t, np.random.default_rng(1).normal(np.where(t < 6.3, 0, size), 0.5))
+
+
 def _shift(fn: Callable[..., None], n: int) -> Built:
     r = np.random.default_rng(13)
     late = np.arange(n) >= 0.4 * n
@@ -518,6 +544,9 @@ CASES: dict[str, Callable[[], Built]] = {
     "mixture of counts, near": lambda: _counts(150, 2.0, 5.0),
     "change of a rate": lambda: _shift(change_point, 110),
     "change of a level": lambda: _shift(level_shift, 100),
+    "class by rounding": lambda: _rounded(9),
+    "change in time": lambda: _change_in_time(60, 1.0),
+    "small change in time": lambda: _change_in_time(60, 0.3),
     "HMM of 3, 150 steps": lambda: _states(150),
     "HMM of 3, 600 steps": lambda: _states(600),
     "HMM of 3, 1000 steps": lambda: _states(1000),

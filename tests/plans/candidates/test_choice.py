@@ -214,6 +214,21 @@ def test_what_can_meet_all_data_is_integrated_out():
     assert "Eliminate [a m true] > NUTS [b t s]" in [c.text for c in schedule.weighed]
 
 
+def class_by_rounding(y):
+    u, b = numpyro.sample("u", dist.Uniform(0, 1)), numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("n", len(y)):
+        numpyro.sample("y", dist.Normal(b + jnp.floor(4 * u) - 1.5, 0.7), obs=y)
+
+
+def test_what_is_sliced_is_drawn_without_what_makes_up_for_it():
+    """A class that rounding makes, and a level: whichever is held tells where the other was."""
+    y = np.random.default_rng(0).normal(0.8, 0.7, 9).astype(np.float32)
+    schedule = gb.model(class_by_rounding, y).schedule()
+    assert schedule.text == "Collapsed [u b]"
+    others = {c.text for c in schedule.candidates if not c.chosen}
+    assert others == {"Slice u (*) Conjugate b"}
+
+
 def test_candidates_say_what_was_weighed_and_why():
     signed = HIERARCHIES["unknown sign"]
     schedule = gb.model(signed.fn, *signed.args).schedule()

@@ -104,6 +104,24 @@ def scales_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[
         yield _with_outer(base, {b: tuple(dict.fromkeys(names)) for b, names in both.items()})
 
 
+def slices_collapsed(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
+    """Numbers that gradients do not feel, and are sliced one by one (a change point, a class that rounding
+    makes), drawn with the Gaussian sites that they meet integrated out."""
+    sliced = {
+        u.sites[0] for u in base.updates if u.kernel == "Slice" and size_of(facts.density, u.sites) == 1
+    }
+    found: dict[Update, tuple[str, ...]] = {}
+    for u in base.updates:
+        if u.kernel == "Conjugate" and _all_gaussian(facts, u):
+            met = [t.site for t in ties if not t.known and t.site in sliced and {*t.given} & {*u.sites}]
+            mine = tuple(n for n in dict.fromkeys(met) if _outer(facts, n))
+            if mine:
+                found[u] = mine
+                sliced -= {*mine}
+    if found:
+        yield _with_outer(base, found)
+
+
 def by_gradients(facts: Facts, base: Spec, ties: Sequence[Tie]) -> Iterator[Spec]:
     """What is tied, directly or through others, in one block of NUTS: hierarchies in learnt coordinates."""
     last = _gradients(base)
@@ -221,6 +239,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "logistic predictors given Pólya-gamma variates": augmented,
     "switches with their coefficients integrated out": switches_collapsed,
     "scales with their effects integrated out": scales_collapsed,
+    "what is sliced with what it meets integrated out": slices_collapsed,
     "what has an integral integrated out of gradients": integrated_out,
     "all that is tied by gradients": by_gradients,
     "discrete sites summed out of gradients": summed_out,
