@@ -59,7 +59,7 @@ export default hostWidget({
         showAll();
       },
       write: ({ code = "" }) => {
-        writeCell(model, code).then((words) => {
+        writeCell(model, code, el).then((words) => {
           said = words;
           paintCures();
         });

@@ -10,6 +10,7 @@ import { unpacked } from "../host/packed.mjs";
 import { layKeys, labelKeys } from "./keys.mjs";
 import { after, LABELS, offered, turned, wayOf } from "./events.mjs";
 import { arrangeMap, layMap, onMap, reveal, shownView, wantsMap } from "./map.mjs";
+import { FIT, LEAST_DRAWN, onRoom, PANEL, roomOf, scaleOf } from "./fit.mjs";
 import { isDrawn, nearest } from "./forms.mjs";
 import { legendOf, levelsLegend, panelHtml, panelOf } from "./panel.mjs";
 import { answer, badgesOf, clicked, freshState, highlight, stepWords, turnedTo } from "./state.mjs";
@@ -22,12 +23,7 @@ import { viewOf } from "./view.mjs";
  * @typedef {import("./view.mjs").Store} Store
  */
 
-const FIT = [980, 700];
 const LEAST_TEXT = 5;
-const LEAST_SNUG = 0.75;
-const PANEL = 330;
-const TALL = 450;
-const LEAST_DRAWN = 420; // of a drawing that gives way to the panel
 const MOST_PANEL = 620;
 
 // ------------------------------------------------------------------ in the page
@@ -57,19 +53,8 @@ function cached(plot, store, { view, closed }) {
 function arrange(args, state, store, view) {
   const { plot, fit, detail, panel } = args;
   const [width, height, across, down, title, text] = view.size;
-  const large = across > FIT[0] || down > FIT[1] + 200;
-  const room = plot.document?.gibbsiteRoom?.() || document.documentElement.clientWidth;
-  const left = room - PANEL - 24; // beside the panel
-  const tall = down > TALL; // what is low leaves the panel in sight below it
-  // what is a little too wide is drawn a little smaller: nobody looks for a scroll bar there
-  const snugs = [tall ? left : 0, room].map((width) => Math.min(1, (width - 4) / across));
-  const whole = snugs.find((snug) => snug >= LEAST_SNUG) ?? 1;
-  // what is too large is shown whole where it can be read so, and where that was asked for
-  const widths = tall && left >= LEAST_DRAWN ? [left, room] : [room];
-  const fits = widths.map((width) => Math.min(Math.min(FIT[0], width - 4) / across, FIT[1] / down));
-  const snug = (state.fit ? undefined : fits.find((snug) => snug >= LEAST_SNUG)) ?? fits[0];
-  const fitted = large && (state.fit ?? snug >= LEAST_SNUG);
-  const scale = fitted ? snug : whole;
+  const room = roomOf(plot);
+  const { large, fitted, left, tall, scale } = scaleOf(across, down, room, state.fit);
   plot.x_range.setv({ start: 0, end: width });
   plot.y_range.setv({ start: -height, end: 0 });
   plot.setv({ width: Math.round(across * scale), height: Math.round(down * scale) });
@@ -78,6 +63,7 @@ function arrange(args, state, store, view) {
     renderer.visible = sizes[i] >= LEAST_TEXT;
     renderer.glyph.setv({ text_font_size: `${sizes[i]}px` });
   });
+  plot.gibbsiteFitted = fitted; // so that the button's own event is none
   fit.setv({ visible: large, active: fitted });
   const names = offered(store);
   const at = names.indexOf(wayOf(state, view));
@@ -130,8 +116,8 @@ function tell(args, state, facts, store) {
   const legend = (steps.length ? legendOf(colours) : "") + (state.byLevel ? levelsLegend(colours) : "");
   const words = answer(facts, state) || stepWords(state, steps);
   args.panel.text = panelHtml(words, fact && name !== null ? panelOf(facts, name, html) : "", legend);
-  // What was intervened on is deterministic now, and can be undone.
-  const fits = fact && /latent|observed|deterministic/.test(fact.kind);
+  // What was intervened on is a value now, and can be undone.
+  const fits = fact && (/latent|observed|deterministic/.test(fact.kind) || (fact.kind === "data" && fact.told.statement));
   args.change.visible = Boolean(live && args.changeable && fits);
   if (fact) {
     const { kernels = [], kernel = "" } = fact.told;
@@ -158,7 +144,10 @@ function show(args, store, state, whole = false) {
   if (state.selected !== null && !(state.selected in view.facts)) state = { ...state, selected: null };
   plot.gibbsiteState = state;
   const chosen = state.selected !== old.selected;
-  if (whole) arrange(args, state, store, view);
+  if (whole) {
+    arrange(args, state, store, view);
+    onRoom(plot, () => show(args, store, plot.gibbsiteState, true));
+  }
   const asked = state.other !== old.other || state.given !== old.given || state.step !== old.step;
   if (chosen || asked || state.byLevel !== old.byLevel || whole) {
     tell(args, state, view.facts, store);
@@ -231,7 +220,7 @@ function actsOf(args, store) {
 /** @param {any} args @param {any} source */
 export default async function react(args, source) {
   const { plot } = args;
-  if (onMap(args, source)) return;
+  if (onMap(args, source) || (source === args.fit && source.active === plot.gibbsiteFitted)) return;
   const text = args.store.data.text[0];
   if (plot.gibbsiteText !== text) {
     plot.gibbsiteText = text;

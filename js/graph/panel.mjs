@@ -91,7 +91,7 @@ function formula(told) {
 export function panelOf(facts, name, draws = "") {
   const fact = facts[name];
   const { told } = fact;
-  const sign = fact.kind === "deterministic" ? "=" : "~";
+  const sign = /deterministic|data/.test(fact.kind) ? "=" : "~";
   const statement = told.plate ? "" : told.statement && `${name} ${sign} ${told.statement}`;
   const [when = "", why = ""] = LEVELS[fact.level] ?? [];
   const parts = [

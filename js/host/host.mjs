@@ -282,8 +282,8 @@ export function hostWidget(hooks = {}) {
           // CustomJS callbacks reach Python by `cb_obj.document.gibbsite?.(kind, detail)`; no-op in a page.
           doc.gibbsite = send;
           /** @param {string} code */
-          doc.gibbsiteWrite = (code) => writeCell(model, code);
-          doc.gibbsiteRoom = () => el.clientWidth;
+          doc.gibbsiteWrite = (code) => writeCell(model, code, el);
+          doc.gibbsiteBox = el;
           /** @type {Map<string, number>} */
           const seenColumns = new Map();
           const seenProps = new Map();

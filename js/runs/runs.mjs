@@ -12,8 +12,14 @@ const RUNS_STYLE = `
 .gb-dark .gb-runs { --gb-muted: #9aa3ad; --gb-hover: #2c3138; --gb-good: #4cc38a; --gb-bad: #ff8a80; --gb-warn: #e0a33a; }
 .gb-runs table { border-collapse: collapse; font-size: 12px; font-variant-numeric: tabular-nums; margin: 4px 0; }
 .gb-runs th, .gb-runs td { text-align: left; vertical-align: top; padding: 3px 12px 3px 0; border: none; background: transparent; }
-.gb-runs th { border-bottom: 1px solid var(--gb-muted); white-space: nowrap; }
-.gb-runs .gb-figure { text-align: right; white-space: nowrap; }
+.gb-runs th { border-bottom: 1px solid var(--gb-muted); vertical-align: bottom; }
+.gb-runs .gb-list td { overflow-wrap: anywhere; }
+.gb-runs .gb-list td:nth-child(2) { min-width: 6.5em; }
+.gb-runs .gb-list td.gb-long { min-width: 11em; }
+.gb-runs .gb-cut { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden; }
+.gb-runs .gb-list td:is(.gb-converged, .gb-notyet, .gb-failed, .gb-prior) { min-width: 8.5em; }
+.gb-runs .gb-figure { text-align: right; }
+.gb-runs td.gb-figure { white-space: nowrap; }
 .gb-runs .gb-count { white-space: nowrap; }
 .gb-runs tbody tr:hover { background: var(--gb-hover); }
 .gb-runs label { display: inline-flex; gap: 5px; align-items: center; white-space: nowrap; cursor: pointer; }
@@ -49,6 +55,25 @@ const DEEDS = /** @type {[string, number, string][]} */ ([
 ]);
 const FIGURES = 6; // from this column on, cells are figures
 const COUNTS = 4; // a column that keeps to one line
+const LONG_WORDS = [2, 3]; // columns of long words
+
+/** @param {RunsTold} told @param {number} i @param {string} state */
+function kindOf(told, i, state) {
+  if (i === told.verdict) return `gb-${state.replace(" ", "")}`;
+  if (i >= FIGURES) return "gb-figure";
+  return i === COUNTS ? "gb-count" : LONG_WORDS.includes(i) ? "gb-long" : "";
+}
+
+/** A cell of words, which are cut after some lines and say all of it to who hovers; empty ones stay empty.
+ * @param {string} kind @param {string} words */
+function wordsCell(kind, words) {
+  const cell = element("td", kind);
+  if (!words) return cell;
+  const inner = element("div", "gb-cut", words);
+  inner.title = words;
+  cell.append(inner);
+  return cell;
+}
 
 /** Which runs stay chosen when one is clicked: two at most, the oldest makes room.
  * @param {number[]} chosen @param {number} number */
@@ -68,8 +93,7 @@ function drawRuns(told, chosen) {
   told.rows.forEach((run, number) => {
     const line = element("tr");
     run.cells.forEach((words, i) => {
-      const own = i === told.verdict ? `gb-${run.state.replace(" ", "")}` : i >= FIGURES ? "gb-figure" : i === COUNTS ? "gb-count" : "";
-      const cell = element("td", own, i ? words : undefined);
+      const cell = wordsCell(kindOf(told, i, run.state), i ? words : "");
       cell.dataset.head = told.heads[i]; // stands before it on narrow pages
       if (i === 0) {
         const label = element("label");

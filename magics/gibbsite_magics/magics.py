@@ -216,13 +216,14 @@ class Gibbsite(Magics):
     @argument("--shard", type=unquoted, help="a plate whose data devices share: n, n:2 (two parts), auto")
     @argument("--on", type=unquoted, help="workers that step the chains: a Dask client, a process pool, …")
     @argument("--quiet", "-q", action="store_true", help="show no dashboard")
-    @argument("--background", "-b", action="store_true", help="return at once; the run goes on meanwhile")
+    @argument("--background", "-b", action="store_true", help="do not wait for the draws")
     @line_magic
     def sample(self, line: str) -> Any:
         """Sample from a model, show the run while it goes on, and return it: `run = %sample mixture -n 2000`.
 
         An interrupt (■) ends it at the next chunk; the draws made so far are kept. With --background the
-        cell ends at once: `run.stop()`, `run.wait()` and the dashboard's buttons go on working.
+        cell ends once the schedule is chosen: `run.stop()`, `run.wait()` and the dashboard's buttons go on
+        working.
         """
         __tracebackhide__ = True
         args = parsed(self.sample, line)

@@ -199,7 +199,7 @@ def test_changing_and_watching_a_model_in_a_notebook(lab):
     assert graph.ask("[...doc.get_model_by_name('graph-plates').data.label]") == ["county: 4"]
     words = graph.ask("[...doc.get_model_by_name('graph-nodes').data.words]")
     assert any("Aitkin, Dakota, Hennepin, Ramsey" in w for w in words)
-    assert graph.ask("doc.get_model_by_name('graph').width <= doc.gibbsiteRoom()")
+    assert graph.ask("doc.get_model_by_name('graph').width <= doc.gibbsiteBox.clientWidth")
     graph.click("alpha")
     graph.tells("county: Aitkin, Dakota, Hennepin, Ramsey")
     graph.type_in("value", "Hennepin")
@@ -285,3 +285,29 @@ def element(lab, site, index):
 def default_of(lab, name):
     """The schedule of a model as it was."""
     return lab.python(f"print(MODELS[{name!r}].schedule().text)").strip()
+
+
+def test_the_line_is_written_where_the_graph_is_though_notebooks_share_a_kernel(lab):
+    lab.write("first.ipynb", CELLS[0])
+    lab.open("first.ipynb")
+    lab.run_cell(0)
+    lab.write("second.ipynb", CELLS[1], "'below'")
+    lab.open("second.ipynb")
+    lab.run_cell(0)
+    graph = Graph(lab.page, f"({LATEST})")
+    graph.click("mu")
+    graph.press_button("make non-centred")
+    graph.until(f"{MESSAGE}.includes('.reparam(mu=')")
+    graph.click("w")
+    lab.page.get_by_placeholder("value or [index]").last.fill("[0.5, 0.5]")
+    lab.page.get_by_role("button", name="do", exact=True).last.click()
+    graph.until("[...doc.get_model_by_name('graph-nodes').data.words].includes('[0.5, 0.5] (set)')")
+    graph.press_button("write the line")
+    lab.page.get_by_role("button", name="written into a new cell below").last.wait_for()
+    sources = lab.page.evaluate(
+        "() => Object.fromEntries([...jupyterapp.shell.widgets('main')].filter(w => w.context).map(w =>"
+        " [w.context.path, w.content.widgets.map(cell => cell.model.sharedModel.getSource())]))"
+    )
+    assert sources["first.ipynb"] == [CELLS[0]]
+    lines = "mixture = mixture.reparam(mu='non-centred')\nmixture = mixture.do(w=[0.5, 0.5])"
+    assert sources["second.ipynb"] == [CELLS[1], lines, "'below'"]

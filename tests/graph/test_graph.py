@@ -365,6 +365,11 @@ def test_conditioning_observes_and_intervening_cuts():
     cut = base.do(b=[1.0, 2.0, 3.0])
     assert cut.graph.parents("b") == () and ("b", "y") in cut.graph.edges
     assert cut.graph.levels()["mu"] == "generated"
+    node = cut.graph.nodes["b"]
+    assert (node.kind, node.distribution) == ("data", "[1, 2, 3] (set)")
+    chained = base.do(tau=5.0).graph.folded()[0]  # what reads it is computed, and it is no part of that
+    assert ("tau", "sd") in chained.edges and "= tau = 5 (set)" in str(chained)
+    assert chained.nodes["sd"].distribution == "2 * tau"
     gone = base.density.log_joint({**state, "mu": 1.5, "b": np.array([1.0, 2.0, 3.0])})
     prior = dist.Normal(1.5, 2.0).log_prob(jnp.array([1.0, 2.0, 3.0])).sum()
     now = cut.density.log_joint({"tau": 1.0, "mu": 1.5, "new": 0.0})

@@ -106,6 +106,11 @@ def test_what_was_compiled_again_says_why():
     assert other.snapshot().because == "chains is 3 instead of 2"
     kernel = gb.model(curve, *data(23)).sample(**OPTIONS, schedule="NUTS a")
     assert "the schedule is" in kernel.snapshot().because
+    # another model of that name, whose schedule is another for that reason
+    changed = gb.model(
+        lambda x, y: line(x, y) or numpyro.sample("b", dist.Beta(1, 1)), *data(23), _name="curve"
+    )
+    assert changed.sample(**OPTIONS).snapshot().because == "the model has changed"
 
 
 def test_stages_add_up_and_are_told_in_order():

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
 import { unpacked } from "../../host/packed.mjs";
+import { onRoom, scaleOf } from "../../graph/fit.mjs";
 import { viewOf } from "../../graph/view.mjs";
 import { spoken } from "../../graph/keys.mjs";
 import { activeTrail, blanketOf, joined, levelsOf, search } from "../../graph/model.mjs";
@@ -46,6 +47,32 @@ const STORE = {
 const VIEW = viewOf(STORE, "folded");
 const FACTS = VIEW.facts;
 const COLOURS = STORE.colours;
+
+test("what can be read so is fitted to its page, what is wide for it offers it, and a choice is kept", () => {
+  assert.deepEqual(scaleOf(400, 300, 970, null), { large: false, fitted: false, left: 616, tall: false, scale: 1 });
+  const wide = scaleOf(1500, 370, 970, null);
+  assert.ok(wide.large && wide.fitted && wide.scale * 1500 <= 970);
+  const narrow = scaleOf(900, 370, 460, null); // of which no half would be seen
+  assert.ok(narrow.large && !narrow.fitted && narrow.scale === 1);
+  const asked = scaleOf(900, 370, 460, true);
+  assert.ok(asked.fitted && asked.scale * 900 <= 460);
+  assert.ok(!scaleOf(1500, 370, 970, false).fitted);
+});
+
+test("a drawing is laid out anew where its page becomes wider or narrower", () => {
+  const page = { clientWidth: 970 };
+  let seen = () => {};
+  globalThis.ResizeObserver = class { constructor(call) { seen = call; } observe() {} };
+  const plot = { document: { gibbsiteBox: page } };
+  const calls = [];
+  onRoom(plot, () => calls.push(page.clientWidth));
+  for (const width of [970, 966, 460, 460]) {
+    page.clientWidth = width;
+    seen();
+  }
+  assert.deepEqual(calls, [460]);
+  delete globalThis.ResizeObserver;
+});
 
 test("a store comes out as it was packed", async () => {
   const text = deflateSync(JSON.stringify(STORE)).toString("base64");

@@ -79,6 +79,10 @@ test("a line goes into a new cell below its view, else to the clipboard, else it
   clipboard(async (text) => copied.push(text));
   assert.match(await writeCell(of({}), "2 + 2"), /copied/);
   assert.deepEqual(copied, ["2 + 2"]);
+  // a notebook that lacks the view is another one on this kernel: nothing is put there
+  const others = { ...book, cells: [cell("a"), cell("b")] };
+  assert.match(await writeCell(of({ context: { model: others } }), "4"), /copied/);
+  assert.deepEqual([put.length, copied.at(-1)], [1, "4"]);
   clipboard(async () => { throw new Error("denied"); });
   assert.match(await writeCell(of(undefined), "3"), /select the line/);
 });

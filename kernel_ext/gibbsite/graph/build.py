@@ -83,17 +83,15 @@ def dependency_graph(
         if name in read and name not in density.sites
     ]
     for name, site in density.sites.items():
-        text = distribution_text(density, name)
-        if site.role == "deterministic" and not parents.get(name) and text.split("[")[0] == name:
-            text = "a given value"  # an intervention: the value is an argument of the site's own name
+        value = _set_value(density, name)
         nodes.append(
             Node(
                 name,
-                site.role,
+                site.role if value is None else "data",
                 site.shape,
                 str(site.dtype),
                 site.discrete,
-                text,
+                distribution_text(density, name) if value is None else f"{_shown(value)} (set)",
                 site.plates,
                 site.line,
                 name in parents.get(name, ()),
@@ -108,6 +106,21 @@ def dependency_graph(
         nodes, [e for e in edges if e not in cut], _plates(density, labels), density.groups
     )
     return graph.with_contexts(lambda given: removed_edges(density, graph.edges, given))
+
+
+def _set_value(density: Density, name: str) -> np.ndarray | None:
+    """The value that a site was set to, as by `do`: it is an argument of the site's own name, and nothing
+    else is in the site. None for other sites."""
+    atom = density.outputs["deterministic"].get(name)
+    arguments = zip(density.arguments.names, density.data_vars, density.arguments.arrays, strict=True)
+    return next((array for key, var, array in arguments if key.rstrip("′") == name and var is atom), None)
+
+
+def _shown(value: np.ndarray) -> str:
+    """A value in a few letters: its numbers where they are few, else how many there are."""
+    if value.size > _MOST_NAMED:
+        return f"{value.size} values"
+    return str(np.vectorize(lambda number: f"{number:.4g}", otypes=[object])(value).tolist()).replace("'", "")
 
 
 def _read_before(density: Density, edges: Sequence[Edge]) -> frozenset[Edge]:

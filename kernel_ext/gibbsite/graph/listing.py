@@ -30,7 +30,7 @@ from gibbsite.ground.lazy_import import later
 nx = later("networkx")
 
 _MOST_WORDS = 160
-_SIGNS = {"latent": "~", "observed": "⩪", "deterministic": "=", "factor": "="}
+_SIGNS = {"latent": "~", "observed": "⩪", "deterministic": "=", "factor": "=", "data": "="}
 
 
 def listing(graph: Any) -> str:
@@ -42,7 +42,7 @@ def listing(graph: Any) -> str:
     for name in order:
         node = graph.nodes[name]
         shape = f"[{', '.join(map(str, node.shape))}]" if node.shape else ""
-        if node.kind == "data":
+        if node.kind == "data" and not node.distribution:
             text = f"{number[name]} = {name}{shape} (data{f': {node.elements}' if node.elements else ''})"
         else:
             sign = _SIGNS[node.kind]
@@ -89,7 +89,8 @@ class Node:
     """A named value or factor.
 
     `kind` is one of "latent", "observed", "deterministic", "data", "factor" and, where a closed plate holds
-    latent and observed members, "plate"; `distribution` the right-hand side of its statement as text;
+    latent and observed members, "plate"; `distribution` the right-hand side of its statement as text, and of
+    data the value that a site was set to (`5 (set)`, by `do`);
     `recurrent` says that elements depend on other elements of the same node; `elements` what data or elements
     are called (`AITKIN, ANOKA, … 83 more`), or the unit they are in.
     """

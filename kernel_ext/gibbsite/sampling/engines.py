@@ -116,6 +116,9 @@ def _because(engine: Engine) -> str:
     for name, site in {**plan.sites, **plan.observed_sites}.items():
         if name in old and old[name].shape != site.shape:
             return f"{name} {_shapes(site.shape, old[name].shape)}"
+    written, first = (getattr(p.origin, "source", None) for p in (plan, before.plan))
+    if old.keys() != {**plan.sites, **plan.observed_sites}.keys() or written != first:
+        return "the model has changed"
     if before.plan.schedule_text != plan.schedule_text:
         return f"the schedule is {plan.schedule_text} instead of {before.plan.schedule_text}"
     if before.plan.cache_key != plan.cache_key:

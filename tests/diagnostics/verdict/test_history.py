@@ -33,26 +33,28 @@ def runs():
     other = gb.model(normal, Y + 1, _source=SOURCES[0], _name="m")
     changed = gb.model(normal, Y, _source=SOURCES[1], _name="m")
     renamed = gb.model(normal, Y, _source=SOURCES[1], _name="k")
+    # runs of another model stand between those that are compared
     return Runs(
         [
             model.sample(**ASKED),
             model.sample(**ASKED | {"seed": 1}),
             other.sample(**ASKED | {"seed": 1}),
+            renamed.sample(**ASKED),
             changed.sample(**ASKED | {"seed": 1}),
-            renamed.sample(**ASKED | {"seed": 1}),
         ]
     )
 
 
 @pytest.mark.slow
-def test_what_changed_is_told_from_run_to_run(runs):
+def test_what_changed_is_told_from_run_to_run_of_a_model(runs):
     assert [entry.changed for entry in runs.entries] == [
         "",
         "seed 0 → 1",
         "data",
+        "",
         "- sd ~ HalfNormal(5) + sd ~ HalfNormal(1)",
-        "another model (m before)",
     ]
+    assert [entry.before for entry in runs.entries] == [None, runs[0], runs[1], None, runs[2]]
     sliced = runs[0].model.sample(schedule="Slice mu (*) Slice sd", **ASKED)
     assert changes(runs[0], sliced) == ["schedule"]
 
@@ -84,6 +86,9 @@ def test_the_table_is_words_and_html(runs):
     assert len(words.splitlines()) == len(runs) + 1 and "HalfNormal(1)" in words
     page = runs._repr_html_()
     assert page.count("<tr>") == len(runs) + 1 and "seed 0 → 1" in page and "<script" not in page
+    first = runs.entries[0]
+    assert first.cells(0)[6] == f"{first.seconds - first.compiling:.1f} + {first.compiling:.1f}"
+    assert "seconds + compiling" in words and 0 < first.compiling < first.seconds == runs[0].elapsed
     assert repr(Runs()) == "<no runs yet>" and "no runs yet" in Runs()._repr_html_()
     assert isinstance(gb.runs(), list) and runs[0] in gb.runs()
 
@@ -124,6 +129,9 @@ def test_a_project_across_days(tmp_path):
     os.utime(tmp_path / "a" / "checkpoint.npz", (1, 1))
     found = gb.runs(tmp_path)
     entries = found.entries
+    other = gb.model(normal, Y, _source=SOURCES[0], _name="k").sample(**ASKED)
+    mixed = Runs([first, other, second]).page(tmp_path / "mixed.html").read_text()
+    assert mixed.count("<summary>difference") == 1  # from the model's own run before, not from the other's
     frame = found.to_frame()
     assert [e.path for e in entries] == ["a", "b"] and list(frame.path) == [str(tmp_path / n) for n in "ab"]
     assert frame.elpd_se[0] == pytest.approx(float(elpd.se)) and np.isnan(frame.elpd[1])

@@ -398,6 +398,7 @@ def test_a_change_is_used_in_the_notebook_and_given_back(model, monkeypatch):
     assert changed is widget.model and not changed.sites["mu"].latent and shown(widget, "back")["visible"]
     widget.selected = "w"
     widget.change("kernel", "Slice")
+    assert shown(widget, "write")["tags"][0] in widget.message  # what is shown is what is written
     lines = shown(widget, "write")["tags"][0].splitlines()
     assert lines[0] == "mine = mine.condition(mu=[0, 1, 2])" and lines[1].startswith(
         "mine = mine.with_schedule("

@@ -21,16 +21,27 @@ _ENDED = ("finished", "stopped", "failed")
 _SETTINGS = ("draws", "asked_warmup", "chains", "seed", "thin")
 _SHORT = 46  # characters of a line of source that are told
 _MOST_LINES = 2
-_HEADS = ("", "model", "changed", "schedule", "draws", "verdict", "seconds", "ESS/s", "elpd (LOO)")
+_HEADS = (
+    "",
+    "model",
+    "changed",
+    "schedule",
+    "draws",
+    "verdict",
+    "seconds + compiling",
+    "ESS/s",
+    "elpd (LOO)",
+)
 _MLFLOW_TEXT, _MLFLOW_NAME = 500, 250  # letters of a parameter, and of a tag, that every MLflow server takes
 _NO_MLFLOW = re.compile(r"[^\w.\- :]|^[. ]+")  # what it refuses in names
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One run in a history; `changed` says how it differs from the one before it, `elpd` is ArviZ's, or
-    None where it was not asked for; `data` a fingerprint; `note` and `tags` what people wrote; `path` where
-    it is stored, beginning at the folder that was looked through."""
+    """One run in a history; `before` is the last earlier one of a model of the same name, or None, and
+    `changed` says how it differs from that; `seconds` is all that it took, `compiling` the part of it that
+    was compiling; `elpd` is ArviZ's, or None where it was not asked for; `data` a fingerprint; `note` and
+    `tags` what people wrote; `path` where it is stored, beginning at the folder that was looked through."""
 
     run: Any
     model: str
@@ -45,6 +56,8 @@ class Entry:
     note: str = ""
     tags: tuple[str, ...] = ()
     path: str = ""
+    before: Any = None
+    compiling: float = 0.0
 
     def cells(self, number: int) -> tuple[str, ...]:
         """The row as words, in the order of `Runs.heads`."""
@@ -52,7 +65,7 @@ class Entry:
         name = f"{number} {self.path}".strip()
         return (
             name, self.model, self.changed, self.schedule, self.draws, self.verdict,
-            f"{self.seconds:.1f}", ess, elpd_text(self.elpd),
+            f"{self.seconds - self.compiling:.1f} + {self.compiling:.1f}", ess, elpd_text(self.elpd),
         )  # fmt: skip
 
 
@@ -69,20 +82,23 @@ class Runs(list[Any], Live):
     @property
     def entries(self) -> list[Entry]:
         """A row for every run."""
-        pairs = zip(self, [None, *self], strict=False)
-        return [replace(_entry(run, before), path=self._place(run)) for run, before in pairs]
+        last: dict[str, Any] = {}
+        found = []
+        for run in self:
+            found.append(replace(_entry(run, last.get(run.model_name)), path=self._place(run)))
+            last[run.model_name] = run
+        return found
 
     def to_frame(self) -> "DataFrame":
         """The table as a DataFrame, a row for every run: what `entries` has, `path` being the whole one, with
         the elpd and its standard error (missing where they were not asked for), and the seed."""
         rows = []
         for run, entry in zip(self, self.entries, strict=True):
-            row = {f.name: getattr(entry, f.name) for f in fields(entry) if f.name not in ("run", "elpd")}
+            told = [f.name for f in fields(entry) if f.name not in ("run", "before", "elpd")]
+            row = {name: getattr(entry, name) for name in told}
             elpd = entry.elpd
-            told = (
-                {"elpd": None, "elpd_se": None} if elpd is None else {"elpd": elpd.elpd, "elpd_se": elpd.se}
-            )
-            rows.append({**row, **told, "seed": run.settings.seed, "path": run.path})
+            row["elpd"], row["elpd_se"] = (None, None) if elpd is None else (elpd.elpd, elpd.se)
+            rows.append({**row, "seed": run.settings.seed, "path": run.path})
         return pd.DataFrame(rows)
 
     def _place(self, run: Any) -> str:
@@ -112,8 +128,8 @@ class Runs(list[Any], Live):
 
     def page(self, path: str | PathLike[str]) -> Path:
         """Write the runs as one HTML file: a row each, with what changed, data, schedule, verdict, seconds,
-        elpd, tags and note, and below it the model's source and its difference from the run before. Raises
-        `OSError` where it cannot be written."""
+        elpd, tags and note, and below it the model's source and its difference from that model's run before.
+        Raises `OSError` where it cannot be written."""
         return views().write_runs(self, Path(path).expanduser())
 
     def __repr__(self) -> str:
@@ -152,6 +168,8 @@ def _entry(run: Any, before: Any) -> Entry:
         draws=f"{s.chains} × {snapshot.draws_done}" + (f" of {snapshot.draws_total}" if going else ""),
         verdict=status if going else str(run.verdict).partition(";")[0],
         seconds=run.elapsed,
+        compiling=snapshot.compile_seconds,
+        before=before,
         ess_per_second=snapshot.efficiency.ess_per_second,
         elpd=run.known_elpd,
         data=run.data_fingerprint,
@@ -188,11 +206,9 @@ def logged(run: Any, mlflow: Any, report: bool) -> None:
 
 
 def changes(before: Any, after: Any) -> list[str]:
-    """How a run differs from an earlier one: its model's source, its data, its schedule, what was asked."""
+    """How a run differs from an earlier one of its model: source, data, schedule, what was asked."""
     found = []
-    if before.model_name != after.model_name:
-        found.append(f"another model ({before.model_name} before)")
-    elif before.source != after.source:
+    if before.source != after.source:
         found.append(_difference(before.source, after.source))
     elif before.fingerprint != after.fingerprint:
         found.append("model changed")

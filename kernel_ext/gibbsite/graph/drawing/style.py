@@ -86,7 +86,7 @@ def look(node: Any, use_greek: bool = False, brief: bool = False) -> Look:
     title = greek(node.name) if use_greek else node.name
     inner = [str(n) for n in node.shape]
     shape = f"[{' × '.join(inner)}]" if inner else ""
-    text = node.distribution if node.kind not in ("factor", "data") else ""
+    text = node.distribution if node.kind != "factor" else ""
     text = "" if brief else text or (node.elements if node.kind == "data" else "")
     if len(text) > _MAX_TEXT:
         text = text[: _MAX_TEXT - 1] + "…"

@@ -72,11 +72,11 @@ _PLACES = frozenset(
 
 def argument_names(density: Density) -> list[str]:
     """What the data arrays go by in texts: where a site of the same name observes another array, as `y[1:]`
-    of the argument `y`, the argument is `y_data`."""
-    observed, out = density.outputs["observed"], []
+    of the argument `y`, the argument is `y_data`; a value that `do` set goes by its site's name."""
+    own, out = {**density.outputs["deterministic"], **density.outputs["observed"]}, []
     taken = {*density.sites, *density.groups, *density.arguments.names}
     for name, var in zip(density.arguments.names, density.data_vars, strict=True):
-        while name in density.sites and observed.get(name) is not var:
+        while name in density.sites and own.get(name) is not var:
             name = f"{name}_data"
             while name in taken:
                 name += "_"

@@ -117,7 +117,12 @@ def _wrapped(*children: Any) -> Any:
 
 
 def _scrolled(plot: Any) -> Any:
-    css = f":host {{ overflow: auto; max-width: min(100%, {MAX_WIDTH}px); max-height: 900px; }}"
+    css = (
+        f":host {{ overflow: auto; max-width: min(100%, {MAX_WIDTH}px); max-height: 900px; }}"
+        # bars that are seen also where the system hides them until one scrolls
+        ":host::-webkit-scrollbar { width: 10px; height: 10px; }"
+        f":host::-webkit-scrollbar-thumb {{ background: {PLATE}; border-radius: 5px; }}"
+    )
     return column(plot, name="graph-scroll", stylesheets=[InlineStyleSheet(css=css)])
 
 

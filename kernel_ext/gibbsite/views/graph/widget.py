@@ -24,7 +24,8 @@ from gibbsite.views.host.wire import packed
 _EVERY = 1.0  # seconds between two looks at a run
 _STYLE = (
     "<style>div{font:13px/1.5 system-ui,sans-serif}code{font:12px/1.5 ui-monospace,Menlo,Consolas,monospace;"
-    "overflow-wrap:anywhere;background:rgba(127,127,127,.12);border-radius:4px;padding:1px 4px}</style>"
+    "overflow-wrap:anywhere;white-space:pre-wrap;background:rgba(127,127,127,.12);border-radius:4px;"
+    "padding:1px 4px}</style>"
 )
 
 
@@ -106,7 +107,7 @@ class GraphWidget(BokehWidget):
                         self._past.append(Change(self.model, "", done.code))
                         self._binding.know(done.model)
                         self._show_model(done.model)
-                    self._say(done.words, done.code)
+                    self._say(done.words, self._lines or done.code)
                     self._offer()
             except GibbsiteError as problem:
                 self._say(str(problem))
@@ -118,7 +119,9 @@ class GraphWidget(BokehWidget):
             return
         name = self._binding.name
         if self._binding.use(self.model, sure):
-            self._say(f"{name!r} is this model in the notebook now.", f"%sample {name}")
+            self._say(
+                f"{name!r} is this model in the notebook now: %sample {name} draws from it.", self._lines
+            )
             self._offer()
         else:
             self._say(f"{name!r} has been bound to something else since this graph was drawn: replace it?")
@@ -137,10 +140,15 @@ class GraphWidget(BokehWidget):
         )
         self._offer()
 
+    @property
+    def _lines(self) -> str:
+        """The changes so far as lines of Python, which are shown and written; empty where there are none."""
+        return "\n".join(change.code for change in self._past)
+
     def _offer(self, taken: bool = False) -> None:
         """Show the buttons that keep a change: where there is one, and where it can be taken back."""
         name = "" if self._binding is None else self._binding.name
-        code = "\n".join(change.code for change in self._past)
+        code = self._lines
         label = f"replace {name} all the same" if taken else f"use it as {name}"
         with self.batch():
             self.patch("graph-use", visible=bool(code), label=label, tags=["use!" if taken else "use"])
@@ -153,7 +161,7 @@ class GraphWidget(BokehWidget):
             self._say("There is nothing to undo.")
             return
         self._show_model(self._past.pop().model)
-        self._say("Undone.", f"schedule: {self.model.schedule().text}")
+        self._say(f"Undone. The schedule: {self.model.schedule().text}", self._lines)
         self._offer()
 
     def _show_model(self, model: Any) -> None:

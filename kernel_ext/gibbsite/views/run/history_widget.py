@@ -27,23 +27,27 @@ _COLOURS = {"converged": GOOD, "prior": GOOD, "not yet": WORN, "failed": BAD}
 _SIGNS = {"converged": "✓ ", "prior": "✓ ", "not yet": "… ", "failed": "✗ "}
 VERDICT = 5  # its column
 _NUMBERS = 6  # and what follows are figures
+_WORDS = (2, 3)  # columns of long words
+_FILL = "gibbsite.runs().with_elpd() finds the elpd of all"
 
 
 def history_html(runs: Any) -> str:
-    """A row for every run: its name in the notebook, model, what changed since the last, and how it did."""
+    """A row for every run: its name in the notebook, model, what changed since that model's last, and how it
+    did."""
     entries = runs.entries
     if not entries:
         return "<div>no runs yet</div>"
-    heads = "".join(_cell("th", h or "run", i, "") for i, h in enumerate(runs.heads))
+    count = _columns(runs, entries)
+    heads = "".join(_cell("th", h or "run", i, "") for i, h in enumerate(runs.heads[:count]))
     rows = []
     for number, entry in enumerate(entries):
-        cells = signed_cells(entry, number)
+        cells = signed_cells(entry, number)[:count]
         style = f"color:{_COLOURS[entry.run.verdict.state]};font-weight:600"
         rows.append(
             "<tr>" + "".join(_cell("td", c, i, style * (i == VERDICT)) for i, c in enumerate(cells)) + "</tr>"
         )
     missing = any(entry.elpd is None for entry in entries)
-    more = " · gibbsite.runs().with_elpd() fills the last column" if missing else ""
+    more = f" · {_FILL}" if missing else ""
     note = (
         "gibbsite.runs()[0] is a run · gibbsite.runs().compare(0, 1) sets two side by side · "
         f"gibbsite.runs().plot(0, 1) draws both into the same plots{more}"
@@ -77,7 +81,7 @@ def write_runs(runs: Any, path: Path) -> Path:
     """Write the page of `Runs.page`, which needs nothing else, and return its path."""
     heads = ("run", *runs.heads[1:3], "data", *runs.heads[3:], "tags", "note")
     entries, rows = runs.entries, []
-    for number, (entry, before) in enumerate(zip(entries, [None, *entries], strict=False)):
+    for number, entry in enumerate(entries):
         cells = signed_cells(entry, number)
         cells.insert(3, entry.data[:8])
         tags = "".join(f'<span class="tag">{escape(t)}</span>' for t in entry.tags)
@@ -88,7 +92,7 @@ def write_runs(runs: Any, path: Path) -> Path:
             for i, c in enumerate(cells)
         ]
         rows.append(f"<tr>{''.join(shown)}<td>{tags}</td><td>{escape(printed(entry.note))}</td></tr>")
-        source = _source_html(entry.run.source, "" if before is None else before.run.source)
+        source = _source_html(entry.run.source, "" if entry.before is None else entry.before.source)
         if source:
             rows.append(f'<tr><td></td><td colspan="{len(heads) - 1}">{source}</td></tr>')
     head = "".join(f"<th{' class=n' * (7 <= i <= 9)}>{h}</th>" for i, h in enumerate(heads))
@@ -102,7 +106,7 @@ def write_runs(runs: Any, path: Path) -> Path:
 
 
 def _source_html(source: str, before: str) -> str:
-    """The model, and how it differs from the one before, to be unfolded."""
+    """The model, and how it differs from what it was before, to be unfolded."""
     if not source:
         return ""
     lines = []
@@ -123,9 +127,15 @@ def signed_cells(entry: Any, number: int) -> list[str]:
     return cells
 
 
+def _columns(runs: Any, entries: Any) -> int:
+    """How many columns there are to show: that of the elpd, the last, only where one is known."""
+    return len(runs.heads) - all(entry.elpd is None for entry in entries)
+
+
 def _cell(tag: str, value: str, place: int, more: str) -> str:
     align = "right" if place >= _NUMBERS else "left"
-    nowrap = "white-space:nowrap;" if place == 0 or place >= _NUMBERS else ""
+    nowrap = "white-space:nowrap;" if tag == "td" and (place == 0 or place >= _NUMBERS) else ""
+    nowrap += "min-width:130px;overflow-wrap:anywhere;" if place in _WORDS else ""
     rule = nowrap + f"border-bottom:{_RULE};" if tag == "th" else nowrap
     return f'<{tag} style="{_TABLE_CELL};{rule}text-align:{align};{more}">{escape(value)}</{tag}>'
 
@@ -185,9 +195,10 @@ class RunsWidget(BokehWidget):
 
 def told_runs(runs: Any) -> dict[str, Any]:
     """The trait `_runs`, which `js/runs/runs.mjs` reads."""
-    rows = []
-    for number, entry in enumerate(runs.entries):
-        run, cells = entry.run, signed_cells(entry, number)
+    entries, rows = runs.entries, []
+    count = _columns(runs, entries)
+    for number, entry in enumerate(entries):
+        run, cells = entry.run, signed_cells(entry, number)[:count]
         ended, known = run.status in ENDED, run.model is not None
         rows.append(
             {
@@ -198,13 +209,13 @@ def told_runs(runs: Any) -> dict[str, Any]:
                 "more": MORE if known and run.status == "finished" else 0,
             }
         )
-    missing = any(entry.elpd is None for entry in runs.entries)
+    missing = any(entry.elpd is None for entry in entries)
     note = "choose one to open, two to compare or overlay"
     return {
-        "heads": list(runs.heads),
+        "heads": list(runs.heads[:count]),
         "rows": rows,
         "verdict": VERDICT,
-        "note": note + (" · gibbsite.runs().with_elpd() fills the last column" if missing else ""),
+        "note": note + (f" · {_FILL}" if missing else ""),
     }
 
 
