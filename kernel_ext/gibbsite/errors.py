@@ -40,6 +40,10 @@ class StructureError(ModelError, AttributeError):
     """What is asked for belongs to one structure of a model whose structure changes."""
 
 
+class ColumnError(ModelError, AttributeError):
+    """What a model asks of a column belongs to pandas or polars."""
+
+
 class DataError(GibbsiteError, ValueError):
     """The data bound to a model do not fit it: missing values, NaN, wrong shapes."""
 

@@ -117,7 +117,7 @@ def watch(shell: Any, sample: Any, name: str | None, quiet: bool = False) -> Any
 
 def follow(shell: Any, check: Any, again: bool) -> None:
     """Show the findings of a check as they come: a table in a front end, lines in a terminal. `again`: the
-    cell shows the check at its end, and one line is left here."""
+    cell shows the check at its end, and nothing is left here."""
     if not has_front_end(shell):
         told: list[str] = []
 
@@ -130,7 +130,7 @@ def follow(shell: Any, check: Any, again: bool) -> None:
         check.subscribe(say)
         return
     handle: Any = display(check, display_id=True)
-    check.subscribe(lambda c: handle.update(Line(c.verdict) if again and c.status != "running" else c))
+    check.subscribe(lambda c: handle.update(Line("") if again and c.status != "running" else c))
 
 
 class Line(str):

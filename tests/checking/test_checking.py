@@ -32,6 +32,7 @@ from gibbsite.programs.maps import index_maps
 from gibbsite.programs.maps.rules import Arg, shape_of
 from gibbsite.sampling import engines
 from helpers.executors import Here
+from scipy import stats
 
 Y = np.array([0.3, -1.2, 2.0, 0.7])
 
@@ -337,6 +338,51 @@ def test_what_cannot_be_replicated_is_told():
 
     with pytest.raises(NotReplicated, match="factor 'f'"):
         replicated(gb.model(with_factor, Y), 8, 0)
+
+
+def in_part(x, y, w=1.0, read=False):
+    a, b = numpyro.sample("a", dist.Normal(0, 1)), numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("n", len(x)), numpyro.handlers.scale(scale=w):
+        seen = numpyro.sample("y", dist.Normal(a + b * x, 1), obs=y)
+    if read:
+        numpyro.sample("z", dist.Normal(seen.sum(), 1), obs=1.0)
+
+
+X = np.linspace(-1, 1, 7)
+GAPS = np.where(np.arange(7) == 2, np.nan, X)
+
+
+@pytest.mark.parametrize("missing", ["mask", "impute"])
+def test_data_that_are_masked_are_drawn_as_others(missing):
+    """What is drawn where nothing counts is as good as anything: the rest follows the joint density."""
+    made = replicated(gb.model(in_part, X, GAPS, missing=missing), 3, 0)
+    means = made.truth["a"][:, None] + made.truth["b"][:, None] * X
+    expected = np.delete(stats.norm(means, 1).logpdf(made.data["y"]), 2, axis=1).sum(1)
+    expected += sum(stats.norm.logpdf(made.truth[n]) for n in "ab")
+    if missing == "impute":
+        expected += stats.norm(means[:, 2], 1).logpdf(made.truth["y_missing"][:, 0])
+    for i in range(3):
+        data, values = ({n: v[i] for n, v in of.items()} for of in (made.data, made.truth))
+        np.testing.assert_allclose(made.height(values, made.inputs(data)), expected[i], rtol=1e-4)
+
+
+def test_masks_and_weights_that_leave_no_distribution_are_told():
+    masked = gb.model(in_part, X, GAPS, read=True, missing="mask")
+    with pytest.raises(NotReplicated, match="'y' is masked in part, and other statements read what was obs"):
+        replicated(masked, 100, 0)
+    with pytest.raises(NotReplicated, match="'y' is weighted: it has no distribution to be drawn from"):
+        replicated(gb.model(in_part, X, X, w=2.0), 100, 0)
+
+
+def test_distributions_have_time_where_other_tests_took_more():
+    check = Check(gb.model(in_part, X, X), 20.0, 0)
+    assert check._for_a_while()()
+    check._began -= 12.0  # as if conditionals and sums had taken more than their share
+    check._until -= 12.0
+    going = check._for_a_while()
+    assert not check._early() and going()
+    check._until -= 9.0
+    assert not going()
 
 
 def test_a_check_of_no_time_says_so(tmp_path):

@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import xarray as xr
-from gibbsite.errors import DataError
+from gibbsite.errors import ColumnError, DataError
 from gibbsite.inputs.tables import Known, as_arrays, plate_labels
 from numpyro.infer.reparam import LocScaleReparam
 from scipy import stats
@@ -780,6 +780,58 @@ def test_categories_are_asked_for_by_their_words():
     # other data mean other codes: the words are read anew
     other = gb.model(model, SHOPS.assign(kind=list("qaqaqa"), shop="a"), missing=None)
     assert other.sites["a"].shape == (1,) and other.sites["slope"].shape == (3,)
+
+
+DOSES = pd.DataFrame(
+    {"shop": pd.Categorical(list("bacabc")), "dose": pd.Categorical([1, 5, 20] * 2), "y": np.arange(6.0)}
+)
+
+
+def test_categories_answer_as_an_index_of_pandas_does():
+    def by_index(df):
+        shops, doses = df["shop"].cat.categories, df["dose"].cat.categories
+        own = DOSES["shop"].cat.categories
+        for index in (shops, own):
+            assert (index.size, index.shape, index.ndim, len(index)) == (3, (3,), 1, 3)
+            assert index.tolist() == index.to_list() == list(index) == [*index.values] == ["a", "b", "c"]
+            assert index.get_loc("b") == 1 and "c" in index and "d" not in index
+            assert index[0] == "a" and list(index[1:]) == list(index[index != "a"]) == ["b", "c"]
+            assert index.get_indexer(["c", "x"]).tolist() == [2, -1]
+            assert (index == "b").tolist() == index.isin(["b"]).tolist() == [False, True, False]
+        assert doses.get_loc(20) == doses.get_loc(20.0) == 2 and 5 in doses
+        np.testing.assert_array_equal(doses.astype(float), [1.0, 5.0, 20.0])
+        assert not hasattr(shops, "groupby")
+        with numpyro.plate("shop", shops.size):
+            a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(a[df["shop"]] - a[shops.get_loc("b")], 1), obs=df["y"])
+
+    assert gb.model(by_index, DOSES).sites["a"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "told"),
+    [
+        (
+            lambda c: c.cat.categories.str.upper(),
+            ColumnError,
+            r"categories of df\['shop'\] have no 'str' in a m",
+        ),
+        (
+            lambda c: c.cat.remove_unused_categories(),
+            ColumnError,
+            r"df\['shop'\] have no 'cat.remove_unused_c",
+        ),
+        (lambda c: c.cat.categories.get_loc("x"), DataError, r"of df\['shop'\] is 'x'; it has 'a', 'b', 'c'"),
+    ],
+)
+def test_what_categories_do_not_have(asked, kind, told):
+    def unknown(df):
+        asked(df["shop"])
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0, 1)), 1), obs=df["y"])
+
+    with pytest.raises(kind, match=told) as caught:
+        gb.model(unknown, DOSES)
+    assert caught.value.place is not None
 
 
 class Held:

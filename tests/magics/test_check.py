@@ -36,7 +36,7 @@ def test_the_findings_stay_in_the_cell_whoever_shows_them(shell, monkeypatch, ce
 
     class Handle:
         def update(self, shown):
-            seen.append(type(shown).__name__)
+            seen.append(shown)
 
     monkeypatch.setattr(show, "has_front_end", lambda shell: True)
     monkeypatch.setattr(show, "display", lambda check, display_id: Handle())
@@ -44,4 +44,4 @@ def test_the_findings_stay_in_the_cell_whoever_shows_them(shell, monkeypatch, ce
     check = shell.user_ns["kept"] if done.result is None else done.result
     check.wait(60)  # by then those who watch know the end
     # an unassigned check is the cell's own output as well, and is not to stand there twice
-    assert seen[-1] == left
+    assert type(seen[-1]).__name__ == left and (left == "Check" or not seen[-1])

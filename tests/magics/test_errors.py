@@ -94,7 +94,11 @@ CASES = [
     ("forgotten-data", "y", "m ~ Normal(0, 1)\nnumpyro.sample('y', dist.Normal(m, 1).expand([30]))", "",
      r"given 'y', and nothing reads its values.*`numpyro.sample\('y', …, obs=y\)`"),
     ("sampled-twice", "y", "a ~ Normal(0, 1)\na ~ Normal(0, 2)\ny ~ Normal(a, 1)", "",
-     "'a' is sampled twice"),
+     "'a' is sampled in line 2 already; give each"),
+    ("sampled-twice", "y", "for i in range(2):\n    a ~ Normal(0, 1)\ny ~ Normal(a, 1)", "a ~ ",
+     "'a' is sampled twice; give each"),
+    ("sampled-twice", "gaps --missing impute", "a ~ Normal(0, 1)\na ~ Normal(0, 2)\ngaps ~ Normal(a, 1)",
+     "a ~ Normal(0, 2)", "'a' is sampled in line 2 already"),
     ("shadowed", "y", "exp ~ Normal(0, 1)\ny ~ Normal(exp(2.0), 1)", "exp(2.0)",
      "hides the function of that name"),
     ("assignment-to-an-element", "y", "a ~ Normal(0, 1).expand([3])\na[0] = 0.0\ny ~ Normal(a[0], 1)", "a[0]",
@@ -265,12 +269,14 @@ def data(shell: InteractiveShell) -> None:
 def test_an_error_of_a_cell(
     data: None, fail: Fail, entry: str, given: str, body: str, piece: str, sentence: str
 ):
-    error, seen = fail(f"%%model m({given})\n{body}")
+    arguments, *options = given.split(" --")
+    cell = "\n".join([" --".join([f"%%model m({arguments})", *options]), body])
+    error, seen = fail(cell)
     assert isinstance(error, GibbsiteError)
     assert error.entry == entry
     head, line, carets, says, more = seen.strip().splitlines()
     number = int(re.search(r" in line (\d+)$", head).group(1))  # type: ignore[union-attr]
-    assert line.strip() == f"%%model m({given})\n{body}".splitlines()[number - 1].strip()
+    assert line.strip() == cell.splitlines()[number - 1].strip()
     below = line[carets.index("^") :][: carets.count("^")]
     assert below.startswith(piece) if piece else below
     assert re.search(sentence, says)

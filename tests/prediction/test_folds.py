@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from gibbsite.errors import DataError, OptionError, UnknownNameError
+from gibbsite.prediction import kept
 from gibbsite.prediction.batched import folds
 from helpers.left_out import left_out
 from numpyro import handlers
@@ -53,6 +54,21 @@ def test_single_data_of_a_mixture_with_weights_and_masks():
 
 
 @pytest.mark.slow
+def test_a_vector_without_a_plate_is_one_datum():
+    def curve(y):
+        near = numpyro.sample("l", dist.HalfNormal(1)) ** jnp.abs(jnp.arange(6.0)[:, None] - jnp.arange(6.0))
+        numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(6), near + jnp.eye(6)), obs=y)
+
+    run = gb.model(curve, np.sin(np.arange(6.0))).sample(draws=100, chains=2, seed=0)
+    found = run.elpd()
+    told = "y is one datum, a vector of 6 numbers, which are not left out one by one"
+    assert told in str(found) and "1 observation log" in str(found) and "There has been" not in str(found)
+    with pytest.raises(OptionError, match=f"kfold=10: there is 1 datum; {told}.*Normal.f, s."):
+        run.elpd(kfold=10)
+    made, arrays = kept.packed(found)
+    assert told in str(kept.unpacked(made, arrays))
+
+
 def test_a_group_is_left_out_with_its_effect():
     frame = pd.DataFrame({"town": np.repeat(["Ada", "Box", "Cob"], 4), "y": RNG.normal(size=12)})
     frame["y"] += np.repeat([1.0, -0.5, 0.3], 4)

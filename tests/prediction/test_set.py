@@ -48,6 +48,22 @@ def data(gaps: bool, names=None) -> pd.DataFrame:
     return t if names is None else t.astype({"x": "category"})
 
 
+def test_numbers_beside_gaps_of_a_vector_are_told_to_be_given():
+    def pairs(Y):
+        m = numpyro.sample("m", dist.Normal(0, 1)) + jnp.zeros(2)
+        with numpyro.plate("n", len(Y)):
+            numpyro.sample("Y", dist.MultivariateNormal(m, jnp.eye(2) + 0.5), obs=Y)
+
+    run = gibbsite.model(pairs, np.arange(8.0).reshape(4, 2)).sample(draws=200, chains=1, seed=0)
+    half, gaps = np.array([[2.0, nan]]), np.full((1, 2), nan)
+    told = "the numbers among the data of Y are not used, as all of it is drawn: given={'Y': …}"
+    assert told in run.predict(Y=half).note
+    assert not any("not used" in run.predict(Y=new).note for new in (gaps, np.ones((1, 2))))
+    given = run.predict(Y=gaps, given={"Y": half}).note
+    assert "Y given as 1 of 2 values" in given and "not used" not in given
+    assert "not used" not in run.predict(Y=half, given={"Y": half}).note
+
+
 @pytest.mark.share(12)
 @pytest.mark.parametrize("name", ["x", "exposure"])
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gibbsite.errors import ModelError, ScheduleError, WordError
+from gibbsite.errors import DataError, ModelError, ScheduleError, WordError
 from gibbsite.sampling.start import settings_for
 from gibbsite.structure.asking import first_asked
 from gibbsite.structure.ways import ALL, Spread, Ways, moved_with
@@ -202,7 +202,7 @@ def test_names_that_collide_are_told():
             loc = sample("c", dist.Normal(0.0, 1.0))
         sample("x", dist.Normal(loc, sample("s", dist.Gamma(2.0, 2.0))), obs=x)
 
-    with pytest.raises(ModelError, match="where c = 1: the site 'c' is sampled twice under one") as caught:
+    with pytest.raises(ModelError, match=r"where c = 1: 'c' is sampled in line \d+ already") as caught:
         gibbsite.model(twice, 0.5).sample(draws=1, warmup=0, chains=1)
     assert caught.value.entry == "sampled-twice" and caught.value.place is not None
 
@@ -280,3 +280,14 @@ def test_a_float_that_counts_is_told():
 
     with pytest.raises(ModelError, match=r"write `int\(…\)` around it"):
         gibbsite.model(model, 0.2)
+
+
+def test_a_plate_of_a_drawn_size_that_may_be_none_says_what_to_write():
+    def model(y):
+        K = sample("K", dist.Poisson(1.0))
+        with plate("k", K):
+            b = sample("b", dist.Normal(0, 1))
+        sample("y", dist.Normal(b.sum(), 1.0), obs=y)
+
+    with pytest.raises(DataError, match=r"where K = 0: a plate has no elements.*under `if K:`"):
+        gibbsite.model(model, 1.0).structure(K=0)

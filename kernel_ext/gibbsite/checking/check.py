@@ -27,9 +27,9 @@ from gibbsite.showing import Shown, views
 
 DATA_SETS = 2048
 _PLACES = 3
-_EARLY, _WHOLE = 0.35, 0.65
-"""Of the time: what conditionals and distributions may take, and the pairs that are swept; calibration takes
-all that is left."""
+_EARLY, _SHARE, _WHOLE = 0.35, 0.1, 0.65
+"""Of the time: what conditionals and distributions may take, what these have whatever came before, and the
+pairs that are swept; calibration takes all that is left."""
 _GOING: set["Check"] = set()
 
 
@@ -116,6 +116,12 @@ class Check(Shown):
     def _early(self) -> bool:
         return self._going() and time.monotonic() < self._began + _EARLY * self.seconds
 
+    def _for_a_while(self) -> Callable[[], bool]:
+        """Whether the step that begins now goes on: until what is early is over, and for a share of the time
+        wherever others took more."""
+        until = max(self._began + _EARLY * self.seconds, time.monotonic() + _SHARE * self.seconds)
+        return lambda: self._going() and time.monotonic() < until
+
     def _told(self, finding: Finding) -> None:
         self._findings[finding.test] = finding
         for callback in list(self._subscribers):
@@ -159,7 +165,7 @@ class Check(Shown):
         at = places(model, states(model, _PLACES, seed) or self._reached())
         yield "conditionals", lambda: conditionals(model, at, seed, self._early)
         yield "sums and integrals", lambda: marginals(model, at, seed)
-        yield "distributions", lambda: distributions(model, at, seed, self._early)
+        yield "distributions", lambda: distributions(model, at, seed, self._for_a_while())
         yield "index maps", lambda: dependence(model, at)
         yield "the whole schedule", self._whole
         if any(model.density.sites[n].discrete for n in model.density.latents):

@@ -44,6 +44,7 @@ def distributions(model: Any, at: Sequence[Place], seed: int, going: Callable[[]
         return Finding("distributions", "open", "no time was left", _BLIND) if late else None
     if not wrong:
         text = f"draws of {looked} class{'' if looked == 1 else 'es'} follow the log density"
+        text += "; no time was left for the others" * late
         return Finding("distributions", "right", text, _BLIND)
     # kernels take latents from `log_prob`; what a dummy `sample` spoils is what is drawn forward
     doubted = set(model.density.doubted)

@@ -16,7 +16,9 @@ from numpyro.infer import HMC
 from numpyro.infer.gibbs import with_conditioning
 
 from gibbsite.checking.truth import log_terms
+from gibbsite.density import Density
 from gibbsite.density.handlers.scopes import ScopedScans
+from gibbsite.density.known_elements import sources
 from gibbsite.errors import GibbsiteError
 from gibbsite.kernels.base import unconstrained
 from gibbsite.kernels.blocks.eliminated import Eliminated
@@ -75,9 +77,11 @@ def replicated(model: Any, count: int, seed: int) -> Replicates:
             f"the factor {density.factor_names[0]!r} has no distribution that data could be drawn from"
         )
     observed = [n for n, s in density.sites.items() if s.role == "observed"]
-    weighted = [n for n in (*density.latents, *observed) if _weighted(model, n)]
-    if weighted:
-        raise NotReplicated(f"{weighted[0]!r} is weighted or masked: it has no distribution to be drawn from")
+    weights = {n: w for n in (*density.latents, *observed) if (w := _weights(model, n)).size}
+    masked = [n for n, w in weights.items() if n in observed and np.isin(w, (0, 1)).all()]
+    if weighted := [n for n in weights if n not in masked]:
+        how = "masked" if np.isin(weights[weighted[0]], (0, 1)).all() else "weighted"
+        raise NotReplicated(f"{weighted[0]!r} is {how}: it has no distribution to be drawn from")
     if density.doubted:
         raise NotReplicated(f"draws of {next(iter(density.doubted))!r} do not follow its log density")
     if set(model.observed) != set(observed):
@@ -101,13 +105,18 @@ def replicated(model: Any, count: int, seed: int) -> Replicates:
         return handlers.condition(ScopedScans(model.fn), data=values)(*args, **kwargs)
 
     at_data.__name__ = model.name
-    given = {key: jnp.asarray(model.observed[name]) for key, name in keys.items()}
+    given = {key: _without_gaps(model.observed[name], flat[name][0]) for key, name in keys.items()}
     made = model.with_data(model.args, {**model.kwargs, **given}, at_data)
     text = model.execution.schedule().text
     plan = made.plan(text)
     names = made.density.arguments.names
     if plan.schedule_text != text or any(key not in names for key in keys):
         raise NotReplicated("the program depends on the values of the data, and is another for other data")
+    if read := [n for n in masked if _is_read(made.density, f"{_PREFIX}{n}", n)]:
+        raise NotReplicated(
+            f"{read[0]!r} is masked in part, and other statements read what was observed there, which has no "
+            "distribution"
+        )
     if any(isinstance(k, Tempered) for k, _ in plan.kernel.blocks):
         raise NotReplicated("chains at other temperatures do not follow data that change")
     places = {name: names.index(key) for key, name in keys.items()}
@@ -130,16 +139,33 @@ def replicated(model: Any, count: int, seed: int) -> Replicates:
     )
 
 
-def _weighted(model: Any, name: str) -> bool:
+def _weights(model: Any, name: str) -> np.ndarray:
+    """The weights of a site's elements, one after another; none where all are 1, or computed from latents."""
     density = model.density
     read = density.evaluator({}).full
+    found = [np.zeros(0)]
     for atom in density.outputs["weights"].get(name, ()):
         if not hasattr(atom, "aval") or density.maps.latents(atom):
             continue
         with jax.ensure_compile_time_eval():
-            if (np.asarray(read(atom)) != 1).any():
-                return True
-    return False
+            found.append(np.ravel(np.asarray(read(atom), float)))
+    every = np.concatenate(found)
+    return every if (every != 1).any() else every[:0]
+
+
+def _without_gaps(data: Any, drawn: np.ndarray) -> Any:
+    """The data, with what was drawn in place of NaN, which a mask leaves out."""
+    data = np.asarray(data)
+    gaps = np.isnan(data) if data.dtype.kind == "f" and data.shape == drawn.shape else np.zeros((), bool)
+    return jnp.asarray(np.where(gaps, drawn, data).astype(data.dtype) if gaps.any() else data)
+
+
+def _is_read(density: Density, data: str, site: str) -> bool:
+    """Whether an array of the data enters anything but the density of the site that it is observed at."""
+    others = [t.atom for t in density.terms if t.origin != site]
+    parameters = [a for n, of in density.outputs["parameters"].items() if n != site for a in of.values()]
+    behind = sources(density, [*others, *parameters, *density.outputs["deterministic"].values()])
+    return any(density.data_names.get(v) == data for v in behind)
 
 
 def own_values(plan: Plan, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from gibbsite.explain.latent import picked_from_a_list, told_latent
 from gibbsite.explain.spot import spot_of
 from gibbsite.ground.lazy_import import later
 from gibbsite.ground.opaque import attempted, notes_in
-from gibbsite.programs.jaxpr.compat import ClosedJaxpr, duplicated, wants_number
+from gibbsite.programs.jaxpr.compat import ClosedJaxpr, wants_number
 from gibbsite.programs.jaxpr.source_line import user_line_of_exception
 
 inputs = later("gibbsite.inputs.live")
@@ -235,14 +235,9 @@ def _facts(fn: Callable, arguments: Arguments) -> ModelFacts:
     except AssertionError as error:
         if "size of plate" in str(error):
             raise DataError(
-                f"a plate has no elements{_where(error)}; give it data, or leave the statement out"
+                f"a plate has no elements{_where(error)}; give it data, or leave the statement out. A size "
+                f"that is drawn and may be 0 is written `K + 1`, or the plate under `if K:`"
             ).at(_place(error), "plates-and-data") from error
-        if (name := duplicated(error)) is not None:
-            raise ModelError(
-                f"the site {name!r} is sampled twice under one name"
-                f"{_where(error)}; give each statement a name of its own. A function that is called "
-                f"several times is called within `numpyro.handlers.scope(prefix=…)`, another prefix each time"
-            ).at(_place(error), "sampled-twice") from error
         raise
     return found[0]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gibbsite.inputs.compared import comparable, labels_within
+from gibbsite.inputs.compared import categories, categories_within, comparable, labels_within
 
 
 class Codes:
@@ -17,11 +17,15 @@ class Codes:
 
     def __init__(self, codes: Any):
         self.codes = codes
-        if labels := labels_within(codes):
-            self.categories = labels
+        if found := categories_within(codes):
+            self.categories = found
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"'ndarray' object has no attribute {name!r}")  # as of columns: see `explain`
+        known = vars(self).get("categories")
+        if known is None or name.startswith("__"):  # as of columns: see `explain`
+            raise AttributeError(f"'ndarray' object has no attribute {name!r}")
+        told, instead = f"the categories of {known.name}", ", but `cat.codes` and `cat.categories`"
+        raise categories.no_method(told, f"cat.{name}", instead)
 
 
 def _nunique(column: Any) -> Callable[..., int]:

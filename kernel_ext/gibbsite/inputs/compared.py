@@ -23,7 +23,10 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from gibbsite.errors import DataError
+from gibbsite.ground.lazy_import import later
 from gibbsite.inputs.table import Table
+
+categories = later("gibbsite.inputs.categories")  # few models ask a column for them
 
 _DATES = (datetime.date, np.datetime64)
 _SINCE = "days since "
@@ -115,6 +118,12 @@ def labels_within(column: Any) -> tuple[str, ...]:
     """The categories of a column that a model has been given, while it runs; none of others."""
     held = _held(column)
     return () if held is None else tuple(held[2])
+
+
+def categories_within(column: Any) -> Any:
+    """The `Categories` of a column that a model has been given; None of others."""
+    held = _held(column)
+    return categories.Categories(held[2], held[1]) if held is not None and held[2] else None
 
 
 def _held(array: Any) -> tuple[Any, str, Sequence[str], str] | None:

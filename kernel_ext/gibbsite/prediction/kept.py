@@ -45,7 +45,7 @@ _KINDS = {c.__name__: c for c in _MADE_OF}
 _RESULTS = (Prediction, Contrast, Effects, Decision, Compared, Checks)
 # of ArviZ's leave-one-out; its weights, a number for each draw of each datum, are not kept
 _ELPD = ("kind elpd se mcse p n_samples n_data_points scale warning good_k elpd_i pareto_k n_folds "
-         "summed integrated given labels factors doubtful refitted by data").split()  # fmt: skip
+         "summed integrated given labels factors doubtful refitted by data vectors").split()  # fmt: skip
 # a `Facts.pairs` begins with the address of its run, which another process may have for another one
 _HERE = uuid.uuid4().hex
 

@@ -1,11 +1,12 @@
 """In one line, what a prediction knew and what was new."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from gibbsite.diagnostics.predictive.caveats import factors_beside, factors_text
-from gibbsite.prediction.asked.arguments import Asked
+from gibbsite.prediction.asked.arguments import Asked, leaves_of, observed_of
 from gibbsite.prediction.asked.planned import Planned
 from gibbsite.prediction.asked.resting import bypassed
 from gibbsite.prediction.asked.set_sites import Held
@@ -59,11 +60,27 @@ def told(
             parts.append(f"{other} given {leaf} as it was observed, and not as {site} is drawn here")
     if beside := factors_beside(origin.density, plan.data):
         parts.append(factors_text(beside, "drawn"))
-    parts += held.words
+    parts += [*_unused(origin, asked, held), *held.words]
     if worth is not None:
         parts.append(f"draws weighted by its likelihood, worth {worth:.0f}")
     parts.append(words)
     return "; ".join(p for p in parts if p)
+
+
+def _unused(origin: Any, asked: Asked, held: Held) -> Iterator[str]:
+    """A sentence for each site of vectors for which new data hold numbers and gaps, as if those were to be
+    drawn given the numbers."""
+    now = leaves_of(origin, asked.values) if asked.new else {}
+    for name, leaves in observed_of(origin, asked.new - asked.absent).items():
+        site = origin.sites[name]
+        arrays = [np.asarray(now[leaf]) for leaf in leaves if leaf in now]
+        gaps = [np.isnan(a) for a in arrays if a.dtype.kind == "f"]
+        some = any(g.any() for g in gaps) and not all(g.all() for g in gaps)
+        if some and name not in held.values and site.element_rank < len(site.shape):
+            yield (
+                f"the numbers among the data of {name} are not used, as all of it is drawn: "
+                f"given={{{name!r}: …}} draws what is NaN there given the others"
+            )
 
 
 def thinned(leading: tuple[int, int], wanted: int | None, each: int, most: int) -> tuple[int, str]:

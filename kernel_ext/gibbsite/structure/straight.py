@@ -142,6 +142,10 @@ class Straight:
             return run_model(self._fn, self._args, self._kwargs, {})[0]
         except AssertionError:
             return None
+        except ModelError as error:
+            if error.entry != "sampled-twice":
+                raise
+            return None
 
     @property
     def _allowed(self) -> bool:

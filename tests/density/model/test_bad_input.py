@@ -85,8 +85,24 @@ def test_a_site_sampled_twice():
         numpyro.sample("a", dist.Normal(0, 1))
         numpyro.sample("a", dist.Gamma(2, 1))
 
-    with pytest.raises(ModelError, match=r"site 'a' is sampled twice.*Gamma"):
+    with pytest.raises(ModelError, match=r"'a' is sampled in line (\d+) already.*Gamma") as caught:
         gb.model(model)
+    first = model.__code__.co_firstlineno + 1
+    assert f"line {first} already" in str(caught.value) and caught.value.place == (__file__, first + 1)
+
+
+@pytest.mark.parametrize("missing", ["impute", "mask", "drop"])
+def test_a_site_sampled_twice_where_data_are_missing(missing):
+    def model(y):
+        m = numpyro.sample("m", dist.Normal(0, 5))
+        for _ in range(2):
+            with numpyro.handlers.scope(prefix="s"):
+                m = numpyro.sample("m", dist.Normal(m, 1))
+        numpyro.sample("y", dist.Normal(m, 1), obs=y)
+
+    with pytest.raises(ModelError, match=r"'s/m' is sampled twice.*another prefix each time") as caught:
+        gb.model(model, np.array([0.5, np.nan, 1.5]), missing=missing)
+    assert caught.value.entry == "sampled-twice" and caught.value.place is not None
 
 
 def test_a_density_that_numpyro_does_not_have():

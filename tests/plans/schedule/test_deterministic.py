@@ -235,6 +235,22 @@ def test_what_is_too_large_to_draw_jointly_is_refused():
         assert "still works" not in str(told.value)
 
 
+def test_sites_that_are_alike_are_named_as_the_model_does():
+    """They are one array within, `k`, of which the model says nothing."""
+
+    def counts(count, name):
+        k = [numpyro.sample(name.format(i), dist.Poisson(3.0)) for i in range(count)]
+        numpyro.factor("c", jnp.where(sum(k) == 10, 0.0, -jnp.inf))
+
+    for count, name, told in (
+        (3, "k{}", "^'k0', 'k1' and 'k2' determine each other through 'c'"),
+        (5, "k{}", "^'k0', 'k1', … and 'k4' determine"),
+        (3, "k[{}]", "^elements of 'k' determine each other through 'c'"),
+    ):
+        with pytest.raises(ScheduleError, match=told):
+            gb.model(counts, count, name).schedule()
+
+
 @pytest.mark.slow
 def test_integers_without_end_that_determine_each_other_are_refused():
     def poissons():

@@ -49,6 +49,31 @@ def lagged(x, z):
 
 
 @pytest.mark.slow
+def by_covariance(x, y):
+    scale = numpyro.sample("scale", dist.HalfNormal(1))
+    near = jnp.exp(-0.5 * (x[:, None] - x[None]) ** 2) + 0.01 * jnp.eye(len(x))
+    numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(len(x)), scale**2 * near), obs=y)
+
+
+def by_draws(x, y):
+    near = jnp.exp(-0.5 * (x[:, None] - x[None]) ** 2) + 0.01 * jnp.eye(len(x))
+    with numpyro.plate("of z", len(x)):
+        z = numpyro.sample("z", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(jnp.linalg.cholesky(near) @ z, 0.3), obs=y)
+
+
+@pytest.mark.parametrize("fn", [by_covariance, by_draws])
+def test_pairs_of_rows_are_no_mean_of_them(fn):
+    """A Gaussian process was told to standardise before the model."""
+    x = np.linspace(0.0, 3.0, 12)
+    run = gb.model(fn, x, np.sin(x)).sample(draws=25, chains=1, seed=0)
+    for asks in (lambda: run.effects("x"), lambda: run.predict(do={"x": 1.0})):
+        told = r"reads each row of it with every other one .*own, as a grid: `run.predict\(x=…, y=None\)`"
+        with pytest.raises(DataError, match=told):
+            asks()
+    assert run.predict(x=np.linspace(0, 4, 5), y=None).draws["y"].shape == (1, 25, 5)
+
+
 @pytest.mark.parametrize("fn", [yes, counts])
 def test_no_number_is_no_count_of_zero(fn):
     run = gb.model(fn, TABLE, True).sample(draws=50, warmup=100, chains=2, seed=1)

@@ -30,9 +30,10 @@ from gibbsite.errors import DataError, GibbsiteError, ModelError, Question
 from gibbsite.explain.calls import check_numbers
 from gibbsite.explain.explained import explained, placed
 from gibbsite.explain.shapes import told_crossed, told_data_shapes, told_misfit
+from gibbsite.explain.spot import spot_of
 from gibbsite.ground.lazy_import import later
 from gibbsite.programs.jaxpr.compat import duplicated, of_no_argument, tracing, wants_number
-from gibbsite.programs.jaxpr.source_line import calling_line
+from gibbsite.programs.jaxpr.source_line import calling_line, user_line_of_exception
 
 asking = later("gibbsite.inputs.asks")
 
@@ -297,9 +298,7 @@ def run_model(fn: Callable, args: tuple, kwargs: dict, values: Mapping[str, Any]
                 raise asks.error from None
             name = duplicated(error)
             better = (
-                explained(error, {"plates": lines.plates})
-                if name not in lines.plates
-                else _both(name, lines.lines)
+                explained(error, {"plates": lines.plates}) if name is None else _twice(name, lines, error)
             )
             if better is None:
                 raise
@@ -311,6 +310,22 @@ def _both(name: str, lines: Mapping[str, tuple[str, int]]) -> ModelError:
     return ModelError(
         f"{name!r} is the name of a site and of a plate, which NumPyro cannot tell apart; rename one of them"
     ).at(lines.get(name), "sampled-twice")
+
+
+def _twice(name: str, lines: _Lines, error: BaseException) -> ModelError:
+    """The error of a second site or plate called `name`, at the user's line of it."""
+    first, spot = lines.lines.get(name), spot_of(error)
+    if name in lines.plates:
+        return _both(name, lines.lines)
+    place = None if spot is None else (spot.file, spot.line)
+    told = f"{name!r} is sampled twice"
+    if first is not None and place is not None and first[0] == place[0] and first != place:
+        told = f"{name!r} is sampled in line {first[1]} already"
+    line = user_line_of_exception(error)
+    return ModelError(
+        f"{told}{f' ({line})' if line else ''}; give each statement a name of its own. A function that is "
+        f"called several times is called within `numpyro.handlers.scope(prefix=…)`, another prefix each time"
+    ).at(place, "sampled-twice")
 
 
 def facts_of(trace: Mapping[str, Any], lines: Mapping[str, tuple[str, int]]) -> ModelFacts:

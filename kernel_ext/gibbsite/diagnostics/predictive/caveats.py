@@ -23,6 +23,24 @@ def factors_text(names: Sequence[str], verb: str) -> str:
     )
 
 
+def as_one_text(name: str, count: int) -> str:
+    """That an observed site is one datum of so many numbers, and what would make data of them."""
+    return (
+        f"{name} is one datum, a vector of {count} numbers, which are not left out one by one. For that, "
+        f"write the vector as a latent f, and the numbers of {name} as data around it: "
+        f"`with plate('n', {count}): {name} ~ Normal(f, s)`"
+    )
+
+
+def as_one(density: Any, names: Collection[str]) -> dict[str, int]:
+    """Which observed sites are one vector of real numbers, outside of any plate, and of how many."""
+    sites = {n: density.sites[n] for n in names if n in density.sites}
+    return {
+        n: s.shape[0] for n, s in sites.items()
+        if not s.element_rank and len(s.shape) == 1 and s.shape[0] > 1 and not s.discrete
+    }  # fmt: skip
+
+
 def factors_beside(density: Any, data: Collection[str]) -> tuple[str, ...]:
     """The `numpyro.factor` statements of a density that read latents from which data are drawn, or data of
     their own; one that is the prior of a latent without one of its own is left out, and what holds a

@@ -1,12 +1,14 @@
 """ArviZ's result of cross-validation, which says beside its figures what they are of."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import arviz_stats
 import numpy as np
 
-from gibbsite.diagnostics.predictive.caveats import factors_text, given_text
+from gibbsite.diagnostics.predictive.caveats import as_one_text, factors_text, given_text
+
+_WARNED = "\nThere has been a warning during the calculation. Please check the results."
 
 
 class ELPDData(arviz_stats.ELPDData):
@@ -14,7 +16,8 @@ class ELPDData(arviz_stats.ELPDData):
     though a datum drew them, `labels` the discrete ones of these; `factors` are `numpyro.factor` statements
     that read what data are drawn from, `computed` sites whose `obs=` is computed from latents; `doubtful` are
     refits that did not converge; `bounding` are data that alone keep latents where they are, whose k is
-    infinite; `data` are the values that are left out, how many each datum has, and its weight."""
+    infinite; `vectors` are sites that are one datum of several numbers each, by name how many; `data` are the
+    values that are left out, how many each datum has, and its weight."""
 
     summed: Sequence[str] = ()
     integrated: Sequence[str] = ()
@@ -24,6 +27,7 @@ class ELPDData(arviz_stats.ELPDData):
     computed: Sequence[str] = ()
     doubtful: Sequence[str] = ()
     bounding: Sequence[str] = ()
+    vectors: Mapping[str, int] = {}
     data: tuple[Any, Any, Any] | None = None
 
     def __str__(self) -> str:
@@ -31,7 +35,12 @@ class ELPDData(arviz_stats.ELPDData):
             plain = super().__str__().rstrip()
         if np.isnan(self.p):  # of groups left out together no number of parameters is counted
             plain = "\n".join(row for row in plain.splitlines() if not row.startswith("p_"))
-        return "\n".join([plain, *self._notes()])
+        if self.n_data_points == 1:
+            plain = plain.replace("1 observations", "1 observation")
+        notes = self._notes()
+        if notes:  # they say what ArviZ warns of
+            plain = plain.replace(_WARNED, "")
+        return "\n".join([plain, *notes])
 
     def _notes(self) -> list[str]:
         found = [
@@ -39,6 +48,7 @@ class ELPDData(arviz_stats.ELPDData):
             for names, how in ((self.summed, "summed out"), (self.integrated, "integrated out"))
             if names
         ]
+        found += [as_one_text(name, count) for name, count in (self.vectors or {}).items()]
         if told := given_text(self):
             part = "in part " * bool({*self.given} & {*self.summed, *self.integrated})
             found.append(

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from gibbsite.density.current import current, element_weights, scored_elements
 from gibbsite.diagnostics.predictive.bounding import bounding
-from gibbsite.diagnostics.predictive.caveats import factors_beside
+from gibbsite.diagnostics.predictive.caveats import as_one, factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.parts import Part, in_full, joined, parts_of
 from gibbsite.diagnostics.predictive.predict import log_likelihood
@@ -84,6 +84,7 @@ def elpd_of(run: Any) -> Any:
         dict.fromkeys(n for p in parts for n in factors_beside(p.model.density, p.plan.observed))
     )
     out.computed = tuple(dict.fromkeys(n for p in parts for n in computed(p.model.density)))
+    out.vectors = as_one(parts[0].model.density, there)
     sites = {n: s for p in parts for n, s in p.model.density.sites.items()}
     out.labels = tuple(n for n in out.given if n in sites and sites[n].fn_name.startswith("Categorical"))
     out.warning = bool(out.warning) or bool(out.given) or bool(ends.any())

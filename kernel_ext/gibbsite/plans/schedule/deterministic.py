@@ -39,6 +39,9 @@ from gibbsite.plans.schedule.registry import size
 
 nx = later("networkx")
 
+_NAMED = 4
+"""How many sites of one unit an error names."""
+
 
 def check_unbounded(density: Density, units: Sequence[str], states: Iterable[dict[str, Any]]) -> None:
     """Raise `ScheduleError` where a discrete unit of infinite support and others cannot reach all their
@@ -81,12 +84,12 @@ def _check(density: Density, names: Sequence[str], supports: Any, states: Sequen
         for factor, mask in found:
             one_endless = any(supports[s] is None for s in factor.sites)
             if len(factor.sites) > 1 and one_endless and not connected(_within(factor, mask, alone)):
-                sites = list(dict.fromkeys(factor.sites))
-                pair = " and ".join(map(repr, sites))
+                units = {s: density.members.get(s, (s,)) for s in factor.sites}
+                sites = [m for unit, members in units.items() for m in _own_names(unit, members)]
                 some = f" that sums one out, as `Eliminate {sites[0]} > RandomWalk {sites[-1]}`"
-                some = some if len(sites) == 2 and all(supports[s] is None for s in sites) else ""
+                some = some if len(sites) == 2 and all(supports[s] is None for s in units) else ""
                 raise ScheduleError(
-                    f"elements of {pair} determine each other through {factor.origin!r}: moved one by one "
+                    f"{_elements_of(units)} determine each other through {factor.origin!r}: moved one by one "
                     f"they never reach all that is possible, and integers without end are not drawn jointly. "
                     f"Truncate them (for example a Categorical over 0…K), or give a schedule{some}"
                 )
@@ -294,11 +297,25 @@ def _hardly_connected(
     return out
 
 
+def _own_names(unit: str, members: Sequence[str]) -> Sequence[str]:
+    """What the model itself calls the sites of a unit: `k1` and `k2` are one here, `k`, which it may not
+    know, and `k[0]` and `k[1]` are its `k`."""
+    return (unit,) if unit in members or members[0].startswith(f"{unit}[") else members
+
+
+def _elements_of(units: Units) -> str:
+    """The sites of units in words, as what determines each other; of many the first and the last."""
+    named = [_own_names(u, members) for u, members in units.items()]
+    short = [[*n[:2], "…", n[-1]] if len(n) > _NAMED else n for n in named]
+    names = [m if m == "…" else repr(m) for n in short for m in n]
+    told = ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+    return told if max(map(len, named)) > 1 else f"elements of {told}"
+
+
 def _refusal(units: Units, why: str) -> ScheduleError:
-    names = " and ".join(map(repr, units))
     why = re.sub(r"[;.] Gibbs [^;.]* still works", "", why)  # in this case it does not
     return ScheduleError(
-        f"elements of {names} determine each other: updated one by one they never move, and they cannot be "
+        f"{_elements_of(units)} determine each other: updated one by one they never move, and they cannot be "
         f"drawn jointly ({why}). Write the constraint over fewer elements, soften it, or give a schedule"
     )
 

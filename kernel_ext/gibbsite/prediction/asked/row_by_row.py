@@ -15,6 +15,7 @@ from gibbsite.density import Density
 from gibbsite.density.build import build_density
 from gibbsite.density.current import current
 from gibbsite.density.hierarchy.exchangeability import random_state
+from gibbsite.density.known_elements import sources
 from gibbsite.errors import DataError, GibbsiteError
 from gibbsite.prediction.asked.arguments import (
     Asked,
@@ -60,13 +61,16 @@ def company(
     whole = pooled_columns(origin.density, outcomes) | _pooled_by_python(origin, outcomes)
     pooled = sorted(n for n in whole.keys() & other if whole[n] or not unchanged(before[n][:1], now[n][:1]))
     if fixed := [n for n in pooled if n not in asked.new and not (not whole[n] and carried_on(origin, n))]:
-        raise DataError(
-            f"{', '.join(fixed)} cannot be set: the model subtracts or divides by a number of all rows (a "
-            f"mean, a standard deviation, the first one), which is set with them; {_INSTEAD}"
-        )
+        raise _not_set(origin.density, fixed, outcomes)
     check_set(origin, sorted(other - asked.new))
     found = []
-    if by_all := [n for n in pooled if whole[n]]:
+    pairs = in_pairs(origin.density, pooled)
+    if pairs:
+        found.append(
+            f"the model reads each row's {', '.join(pairs)} with every other row's (differences of all "
+            "pairs), and those are the new table's here"
+        )
+    if by_all := [n for n in pooled if whole[n] and n not in pairs]:
         found.append(
             f"{', '.join(by_all)} enter{'s' * (len(by_all) == 1)} each row through numbers of all rows "
             "(a mean, a standard deviation), which are those of the new table here: to have those of the "
@@ -87,6 +91,33 @@ def company(
             "as columns, computed before the model"
         )
     return tuple(found)
+
+
+def _not_set(density: Density, columns: Sequence[str], outcomes: Mapping[str, str]) -> DataError:
+    """The error of columns that would be set for all rows, and that others hang upon."""
+    pairs = in_pairs(density, columns)
+    if not pairs:
+        return DataError(
+            f"{', '.join(columns)} cannot be set: the model subtracts or divides by a number of all rows (a "
+            f"mean, a standard deviation, the first one), which is set with them; {_INSTEAD}"
+        )
+    several = [*(f"{n}=…" for n in pairs), *(f"{n}=None" for n in outcomes)]
+    own = f"run.predict({', '.join(several)})" if not any("[" in n for n in several) else "run.predict(table)"
+    return DataError(
+        f"{', '.join(pairs)} cannot be set: the model reads each row of it with every other one (differences "
+        f"of all pairs, as a Gaussian process does), and all of them would hold one value. Predict at rows "
+        f"of your own, as a grid: `{own}`"
+    )
+
+
+def in_pairs(density: Density, columns: Collection[str]) -> list[str]:
+    """Those of `columns` of which what data are drawn from has a number for each pair of rows."""
+    atoms = [a for site in density.outputs["parameters"].values() for a in site.values()]
+    names = {v: n for v, n in density.data_names.items() if n in columns}
+    rows = {v.aval.shape[0] for v in names if v.aval.shape}
+    square = [v for v in density.behind(*atoms) if any(v.aval.shape.count(n) > 1 for n in rows)]
+    found = {names[v] for v in sources(density, square) if v in names}
+    return [n for n in columns if n in found]
 
 
 def check_numbered(origin: Any, density: Density, of_rows: Collection[int]) -> None:

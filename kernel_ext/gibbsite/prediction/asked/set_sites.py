@@ -50,7 +50,7 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
         for name, value in asks.items():
             value = in_order_of(value, asked.labels, asked.source)
             one = value.item() if isinstance(value, np.generic) else value
-            told = f"{np.size(value)} values" if np.ndim(value) and np.size(value) > 1 else shown(one)
+            told = _counted(value) if np.ndim(value) and np.size(value) > 1 else shown(one)
             sites = origin.density.groups.get(name, (name,) if name in origin.sites else ())
             leaves = _leaves(origin, asked, name)
             told += _meant(asked, leaves, one)
@@ -87,6 +87,13 @@ def held_of(origin: Any, asked: Asked, do: Any, given: Any) -> tuple[Asked, Held
                 "leaves the rest"
             )
     return asked, Held(values, frozenset(sets["do"]), frozenset(sets["given"]), tuple(words))
+
+
+def _counted(values: Any) -> str:
+    """How many values there are, and of how many where the others are gaps."""
+    flat = list(np.ravel(np.asarray(values, dtype=object)))
+    there = sum(not _is_gap(v) for v in flat)
+    return f"{len(flat)} values" if there == len(flat) else f"{there} of {len(flat)} values"
 
 
 def _check_as_it_is(

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gibbsite.density.current import scored_elements
-from gibbsite.diagnostics.predictive.caveats import factors_beside
+from gibbsite.diagnostics.predictive.caveats import as_one, as_one_text, factors_beside
 from gibbsite.diagnostics.predictive.likelihood import without_labels
 from gibbsite.diagnostics.predictive.parts import parts_of
 from gibbsite.diagnostics.predictive.predict import log_likelihood
@@ -63,7 +63,7 @@ def left_out(run: Any, kfold: int | None, by: Any, refit: bool, *, found: Any = 
     if by is not None:
         groups, names = _groups(run, by, there)
     else:
-        groups = _dealt(count, sensible.count("kfold", kfold, 2))
+        groups = _dealt(count, sensible.count("kfold", kfold, 2), as_one(run.plan.density, there))
         names = [f"fold {k}" for k in range(int(groups.max()) + 1)]
     whole = elpd_of(run) if found is None else found
     each, errors, doubtful = _scores(run, there, groups, names, joint=by is not None)
@@ -82,10 +82,13 @@ def _unsure(labels: Sequence[str], errors: np.ndarray) -> list[str]:
     ]
 
 
-def _dealt(count: int, folds: int) -> np.ndarray:
-    """Which fold each datum is in: as many in each, at random."""
+def _dealt(count: int, folds: int, vectors: Mapping[str, int]) -> np.ndarray:
+    """Which fold each datum is in: as many in each, at random. `vectors` are sites that are one datum of
+    several numbers."""
     if folds > count:
-        raise OptionError(f"kfold={folds}: there are {count} data")
+        told = "is 1 datum" if count == 1 else f"are {count} data"
+        why = "".join(f"; {as_one_text(name, size)}" for name, size in vectors.items())
+        raise OptionError(f"kfold={folds}: there {told}{why}")
     return np.random.default_rng(0).permutation(np.arange(count) % folds)
 
 
