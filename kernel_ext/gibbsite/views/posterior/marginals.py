@@ -28,8 +28,8 @@ CARD, LARGE = 118, 300
 _ROW = 15
 # Letters that have room below a card and below a large plot.
 _LETTERS, _WIDE = 40, 70
-# Letters above a card, and how many of a name at least.
-_TITLE, _LEAST_NAME = 36, 20
+# Letters above a card, where a long name has wide ones among them, and of a name at least.
+_TITLE, _CLOSE, _LEAST_NAME = 36, 33, 17
 # More elements than this stand side by side, with their categories below each other.
 _UPRIGHT = 24
 
@@ -116,7 +116,10 @@ def titled(name: str, *tellings: str) -> str:
     another."""
     least = min(len(name), _LEAST_NAME)
     told = next((t for t in tellings if least + len(t) + 2 <= _TITLE), tellings[-1])
-    return f"{svg.elided(name, max(least, _TITLE - len(told) - 2))}: {told}"
+    whole = f"{name}: {told}"
+    return (
+        whole if len(whole) <= _TITLE else f"{svg.elided(name, max(least, _CLOSE - len(told) - 2))}: {told}"
+    )
 
 
 def _marginal(found: Marginal, name: str, large: bool) -> Plot:
@@ -167,7 +170,8 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
         marks.append(Line(name, OTHERS, 0.9, tip=prior, y="prior", width=1.3, dash=(4, 3)))
     ends = f"{name} ends"
     summary = {"low": [found.low], "high": [found.high], "median": [found.median], "y": [0.028 * top]}
-    if not _is_named(found):  # categories have no order
+    plain = _is_event(found) or _is_named(found)
+    if not plain:  # categories have no order, and a yes or no has no interval
         marks.append(Stretches(ends, "ink", 0.95, low="low", high="high", y="y", width=4.0))
         marks.append(Dots(ends, "#ffffff", 1.0, x="median", y="y", size=6.0))
         marks.append(Dots(ends, "ink", 1.0, x="median", y="y", size=4.0))
@@ -177,14 +181,13 @@ def _marginal(found: Marginal, name: str, large: bool) -> Plot:
     if found.discrete and found.wide == 1 and found.x.size <= 12:
         room = max(4, (_WIDE if large else _LETTERS) // found.x.size)
         ticks = tuple((float(v), svg.clipped(name_of(found, v), room)) for v in found.x)
-    plain = _is_event(found) or _is_named(found)
     under = "" if plain else _middle(found)
     brief = _brief(found) if _is_named(found) else beside(found.mean, found.sd)
     over = f"{found.label}: {brief}" + (", dashed: prior" if found.prior is not None else "")
     over += "" if found.there == 1 else f", where it is there ({found.there:.0%} of the draws)"
     return Plot(
         name,
-        {name: table} if _is_named(found) else {name: table, ends: summary},
+        {name: table} if plain else {name: table, ends: summary},
         tuple(marks),
         x=Axis(low, high, under if large else "", ticks),
         y=Axis(0.0, top, ticks=None if large else ()),
