@@ -245,84 +245,97 @@ export function element(tag, className, text) {
   return node;
 }
 
+const SEEN_BY = 3000; // ms after which a view that was never drawn is asked for again
+
 /** A widget for anywidget. @param {Hooks} hooks */
 export function hostWidget(hooks = {}) {
-  return () => ({
-    /** @param {{model: Model, el: HTMLElement}} page */
-    async render({ model, el }) {
-      const style = element("style", "", STYLE + (hooks.style ?? ""));
-      const body = element("div", "gb-canvas");
-      el.classList.add("gb-view");
-      el.append(style, body);
-      let stopTheme = () => {};
-      let showTwin = () => {};
-      /** @type {any} */
-      let cleanup;
-      let forget = () => {};
-      try {
-        const Bokeh = await bokehOf(model);
-        /** @param {string} kind @param {object} [detail] */
-        const send = (kind, detail = {}) => model.send({ kind, ...detail });
-        /** What is told to each document that this view has drawn. @type {Map<any, () => void>} */
-        const updates = new Map();
-        const update = () => {
-          for (const tell of updates.values()) tell();
-        };
-        const repaint = () => {
-          for (const doc of updates.keys()) {
-            paintTheme(doc, el);
-            doc.gibbsiteTheme?.(); // what a view's own script paints
-          }
-        };
-        /** Draw a packed Bokeh item. @param {string} packed @param {HTMLElement} target */
-        const draw = async (packed, target) => {
-          const views = await Bokeh.embed.embed_item(await unpacked(packed), target);
-          const roots = views.roots.map((/** @type {any} */ view) => view.model);
-          const doc = roots[0].document;
-          // CustomJS callbacks reach Python by `cb_obj.document.gibbsite?.(kind, detail)`; no-op in a page.
-          doc.gibbsite = send;
-          /** @param {string} code */
-          doc.gibbsiteWrite = (code) => writeCell(model, code, el);
-          doc.gibbsiteBox = el;
-          /** @type {Map<string, number>} */
-          const seenColumns = new Map();
-          const seenProps = new Map();
-          updates.set(doc, () =>
-            laidOutOnce(views.roots, () => {
-              applyColumns(doc, model.get("_columns"), seenColumns);
-              applyProps(doc, model.get("_props"), seenProps);
-            }),
-          );
-          drawn.add(doc);
-          update();
-          repaint();
-          const remove = () => {
-            drawn.delete(doc);
-            updates.delete(doc);
-            views.clear();
-            const at = Bokeh.documents.indexOf(doc);
-            if (at >= 0) Bokeh.documents.splice(at, 1);
+  return () => {
+    let seen = false;
+    return {
+      // Notebooks on one kernel hear of its widgets through the first of them, each of its displays by itself: a display that is
+      // heard before its widget stays empty for good.
+      /** @param {{model: Model}} page */
+      initialize({ model }) {
+        const late = setTimeout(() => seen || model.send({ kind: "unseen" }), SEEN_BY);
+        return () => clearTimeout(late);
+      },
+      /** @param {{model: Model, el: HTMLElement}} page */
+      async render({ model, el }) {
+        seen = true;
+        const style = element("style", "", STYLE + (hooks.style ?? ""));
+        const body = element("div", "gb-canvas");
+        el.classList.add("gb-view");
+        el.append(style, body);
+        let stopTheme = () => {};
+        let showTwin = () => {};
+        /** @type {any} */
+        let cleanup;
+        let forget = () => {};
+        try {
+          const Bokeh = await bokehOf(model);
+          /** @param {string} kind @param {object} [detail] */
+          const send = (kind, detail = {}) => model.send({ kind, ...detail });
+          /** What is told to each document that this view has drawn. @type {Map<any, () => void>} */
+          const updates = new Map();
+          const update = () => {
+            for (const tell of updates.values()) tell();
           };
-          return { doc, roots, remove };
-        };
-        const { doc, roots, remove } = await draw(model.get("_item"), body);
-        forget = remove;
-        model.on("change:_columns", update);
-        model.on("change:_props", update);
+          const repaint = () => {
+            for (const doc of updates.keys()) {
+              paintTheme(doc, el);
+              doc.gibbsiteTheme?.(); // what a view's own script paints
+            }
+          };
+          /** Draw a packed Bokeh item. @param {string} packed @param {HTMLElement} target */
+          const draw = async (packed, target) => {
+            const views = await Bokeh.embed.embed_item(await unpacked(packed), target);
+            const roots = views.roots.map((/** @type {any} */ view) => view.model);
+            const doc = roots[0].document;
+            // CustomJS callbacks reach Python by `cb_obj.document.gibbsite?.(kind, detail)`; no-op in a page.
+            doc.gibbsite = send;
+            /** @param {string} code */
+            doc.gibbsiteWrite = (code) => writeCell(model, code, el);
+            doc.gibbsiteBox = el;
+            /** @type {Map<string, number>} */
+            const seenColumns = new Map();
+            const seenProps = new Map();
+            updates.set(doc, () =>
+              laidOutOnce(views.roots, () => {
+                applyColumns(doc, model.get("_columns"), seenColumns);
+                applyProps(doc, model.get("_props"), seenProps);
+              }),
+            );
+            drawn.add(doc);
+            update();
+            repaint();
+            const remove = () => {
+              drawn.delete(doc);
+              updates.delete(doc);
+              views.clear();
+              const at = Bokeh.documents.indexOf(doc);
+              if (at >= 0) Bokeh.documents.splice(at, 1);
+            };
+            return { doc, roots, remove };
+          };
+          const { doc, roots, remove } = await draw(model.get("_item"), body);
+          forget = remove;
+          model.on("change:_columns", update);
+          model.on("change:_props", update);
 
-        stopTheme = watchTheme(repaint);
-        showTwin = hideTwin(model.get("_twin"));
-        cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, repaint, draw });
-      } catch (error) {
-        console.error(error);
-        el.append(element("div", "gb-error", `Gibbsite could not draw this view: ${error instanceof Error ? error.message : error}`));
-      }
-      return () => {
-        stopTheme();
-        showTwin();
-        if (typeof cleanup === "function") cleanup();
-        forget();
-      };
-    },
-  });
+          stopTheme = watchTheme(repaint);
+          showTwin = hideTwin(model.get("_twin"));
+          cleanup = await hooks.mount?.({ Bokeh, doc, roots, model, el, body, send, repaint, draw });
+        } catch (error) {
+          console.error(error);
+          el.append(element("div", "gb-error", `Gibbsite could not draw this view: ${error instanceof Error ? error.message : error}`));
+        }
+        return () => {
+          stopTheme();
+          showTwin();
+          if (typeof cleanup === "function") cleanup();
+          forget();
+        };
+      },
+    };
+  };
 }

@@ -376,3 +376,26 @@ def test_the_clock_moves_while_programs_are_compiled_and_stop_is_answered(lab):
     )
     assert resumed.startswith("finished (3, 20")
     lab.assert_quiet()
+
+
+EARLY = """
+from gibbsite.views import dashboard
+run = mixture.sample(draws=200, warmup=100, chains=2, seed=0)
+early = dashboard(run).widget
+name = early.model_id
+early.put_away()
+early.widget_mime = lambda: {"application/vnd.jupyter.widget-view+json":
+                             {"version_major": 2, "version_minor": 0, "model_id": name}}
+early.show()
+del early.widget_mime
+early._model_id = name
+early.widget_mime()
+"""
+
+
+def test_a_dashboard_that_a_page_hears_of_too_late_is_drawn_in_the_end(lab):
+    """Its widget comes after its display, as it may where notebooks share a kernel."""
+    prepare(lab, "early.ipynb", EARLY)
+    lab.run_cell(0)
+    lab.page.wait_for_selector(".gb-view .gb-pill:has-text('finished')", timeout=30_000)
+    assert "model not found" not in lab.page.locator(".jp-OutputArea").first.inner_text()

@@ -210,3 +210,14 @@ test("a run that goes on has ended where its kernel has, and one that ended is w
   const finished = { ...told, words: "finished", ended: true };
   assert.equal(statusOf(model(finished), false), finished);
 });
+
+test("a view that a page has and never draws is asked for, unless it is put away before", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const sent = [];
+  const model = { send: (message) => sent.push(message) };
+  figure().initialize({ model });
+  const stop = figure().initialize({ model });
+  stop();
+  t.mock.timers.tick(10_000);
+  assert.deepEqual(sent, [{ kind: "unseen" }]);
+});

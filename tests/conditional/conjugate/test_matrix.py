@@ -101,6 +101,27 @@ def scaled_covariance():
     numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(2), cov + jnp.eye(2)), obs=jnp.ones(2))
 
 
+def numbers_beside_other_matrices():
+    """One of two for each matrix, and an axis put between these and the next."""
+    with numpyro.plate("k", 2):
+        cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
+    by = jnp.array([1.0, 4.0])[:, None, None]
+    with numpyro.plate("m", 2, dim=-2), numpyro.plate("n", 3, dim=-1):
+        normal = dist.MultivariateNormal(jnp.zeros(2), (by * cov)[:, None])
+        numpyro.sample("y", normal, obs=jnp.arange(12.0).reshape(2, 3, 2))
+
+
+def test_numbers_stay_beside_their_matrices():
+    """Refused, or right, and never what stands beside another one."""
+    c = gb.model(numbers_beside_other_matrices).conditional("cov")
+    if c.kind == "conjugate":
+        y = np.arange(12.0).reshape(2, 3, 2)
+        expected = [2 * np.eye(2) + (y[k].T @ y[k]) / (1.0, 4.0)[k] for k in range(2)]
+        np.testing.assert_allclose(c.natural({})["scale_matrix"], expected, rtol=1e-4)
+    else:
+        assert c.reason.startswith("not conjugate: ")
+
+
 def rows_of_other_units():
     cov = numpyro.sample("cov", dist.InverseWishart(6.0, 2 * jnp.eye(2)))
     tril = jnp.array([[1.0], [2.0]]) * jnp.linalg.cholesky(cov)

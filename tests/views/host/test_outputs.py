@@ -56,6 +56,22 @@ def test_a_cell_that_runs_again_lets_go_of_the_run_that_it_showed(execute):
     assert held() is None and shown(again.widget)
 
 
+def test_what_a_page_heard_of_too_late_is_shown_once_more(execute, monkeypatch):
+    """Notebooks on one kernel hear of its widgets through the first of them: one that is displayed before
+    stays "model not found"."""
+    view, published = BokehWidget(Spacer()), []
+    monkeypatch.setattr(display, "publish_display_data", lambda data, **how: published.append((data, how)))
+    view._receive(view, {"kind": "unseen"}, [])
+    assert not published  # it is on no page
+    execute("a", view)
+    live = published[0]
+    assert live[0][display.WIDGET_MIME]["model_id"] == view.model_id
+    published.clear()
+    for _ in range(2):
+        view._receive(view, {"kind": "unseen"}, [])
+    assert published == [(live[0], {**live[1], "update": True})]
+
+
 def test_what_another_cell_shows_too_stays(execute):
     one, two = BokehWidget(Spacer()), BokehWidget(Spacer())
     execute("a", one, two)

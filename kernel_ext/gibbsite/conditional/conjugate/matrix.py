@@ -91,7 +91,7 @@ class MatrixTerms:
             scale = self.factor_scale(solve.invars[0])
         elif not self.is_inverse_factor(solve.invars[0]):
             scale = None
-        if not _plain_solve(solve) or scale is None:
+        if not _plain_solve(solve) or scale is None or not _fits(scale, solve.invars[0]):
             return None
         axis: int | None = len(solve.outvars[0].aval.shape) - 2
         for step in reversed(path):
@@ -279,6 +279,17 @@ class MatrixTerms:
         dims = gather.params["dimension_numbers"]
         whole = gather.params["slice_sizes"][-2:] == gather.invars[0].aval.shape[-2:]
         return bool(whole and dims.offset_dims == (out - 2, out - 1) and max(dims.start_index_map) < rank - 2)
+
+
+def _fits(scale: Scale, factor: Any) -> bool:
+    """Whether numbers stand beside the factor's matrices as they stood beside those that they multiply: not
+    where axes were put between."""
+    rank, batch = len(factor.aval.shape), factor.aval.shape[:-2]
+
+    def beside(shape: tuple[int, ...]) -> bool:
+        return len(shape) == rank and all(a in (1, b) for a, b in zip(shape, batch, strict=False))
+
+    return all(not atom.aval.shape or beside(atom.aval.shape) for atom, _ in scale)
 
 
 def _turns(eqn: Any) -> bool:

@@ -17,7 +17,9 @@ Browser → Python: ``send(kind, detail)`` in a JS hook; in CustomJS,
 A view with behaviour of its own subclasses with ``_esm = joined("mine.mjs")``.
 """
 
+import math
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,7 +39,7 @@ from numpy.typing import ArrayLike
 
 from gibbsite.views.host import wire
 from gibbsite.views.host.assets import joined
-from gibbsite.views.host.display import WIDGET_MIME, Content, bundle, resolve, show
+from gibbsite.views.host.display import WIDGET_MIME, Content, bundle, resolve, show, show_again
 
 # A widget without a face whose messages arrive while a cell is running.
 #
@@ -82,6 +84,7 @@ class Control(anywidget.AnyWidget):
 
 _BOKEH_JS = Path(bokeh.__file__).parent / "server" / "static" / "js"
 # The core, and the widgets that a layout may hold (`Div`, …).
+_FRESH = 60.0  # seconds: what was shown before is only out of sight where no page has drawn it
 _SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
 
 
@@ -163,7 +166,7 @@ class BokehWidget(anywidget.AnyWidget):
         self._lock = threading.RLock()
         self._callbacks: dict[str, list[Callable[[dict], None]]] = {}
         self._static_html, self._text = static_html, text
-        self._stamp = 0
+        self._stamp, self._shown = 0, -math.inf
         self.bytes_sent = 0
         super().__init__(
             _library=library(),
@@ -173,6 +176,7 @@ class BokehWidget(anywidget.AnyWidget):
             **traits,
         )
         self.on_msg(self._receive)
+        self.on("unseen", lambda _: self._show_again())
 
     # ------------------------------------------------------------ Python → browser
 
@@ -258,7 +262,15 @@ class BokehWidget(anywidget.AnyWidget):
 
     def show(self) -> None:
         """Display in the running cell: the live view, and its static twin for the time after."""
+        self._shown = time.monotonic()
         show(self, twin=self._twin)
+
+    def _show_again(self) -> None:
+        """A page has the widget and drew no view: display it once more, unless it was shown long ago, and is
+        only out of sight."""
+        if time.monotonic() - self._shown < _FRESH:
+            self._shown = -math.inf
+            show_again(self, twin=self._twin)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         self.show()

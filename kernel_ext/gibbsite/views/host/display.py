@@ -96,10 +96,18 @@ def show(view: Hosted, twin: str) -> None:
         print(text)
         return
     _OUTPUTS.hold(view)
-    publish_display_data(bundle(view.widget_mime()))
+    publish_display_data(bundle(view.widget_mime()), transient={"display_id": f"{twin}-live"})
     html = view.static_html()
     if html:
         publish_display_data(bundle(html=twin_html(html, twin), text=text), transient={"display_id": twin})
+
+
+def show_again(view: Hosted, twin: str) -> None:
+    """Have a page draw a live output that it could not: the widget was not there yet."""
+    if in_notebook():
+        publish_display_data(
+            bundle(view.widget_mime()), transient={"display_id": f"{twin}-live"}, update=True
+        )
 
 
 def update_twin(view: Hosted, twin: str) -> None:
