@@ -150,8 +150,8 @@ def test_two_at_once(model, tmp_path):
     assert read.elsewhere.pid == os.getpid() and "going on in process" in repr(read)
     assert "here are the draws that it had" in read.snapshot(1).message
     first.stop()
-    assert gb.load(tmp_path / "run").elsewhere is None
     first.wait()
+    assert gb.load(tmp_path / "run").elsewhere is None
     with pytest.raises(CheckpointError, match=r"jax==0\.1"):
         facts, state = checkpoint.read(tmp_path / "run")
         checkpoint.write(tmp_path / "run", {**facts, "versions": {**facts["versions"], "jax": "0.1"}}, state)

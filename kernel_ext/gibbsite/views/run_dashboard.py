@@ -174,7 +174,7 @@ class Dashboard:
     def _ipython_display_(self, **kwargs: Any) -> None:
         self.refresh()
         twin = self.widget._twin
-        show(self, twin)
+        show(self, twin, self.widget.displayed())
         self._follow()
         self._shown = True
         shell = get_ipython()

@@ -166,7 +166,7 @@ class BokehWidget(anywidget.AnyWidget):
         self._lock = threading.RLock()
         self._callbacks: dict[str, list[Callable[[dict], None]]] = {}
         self._static_html, self._text = static_html, text
-        self._stamp, self._shown = 0, -math.inf
+        self._stamp, self._shown, self._live = 0, -math.inf, ""
         self.bytes_sent = 0
         super().__init__(
             _library=library(),
@@ -262,15 +262,19 @@ class BokehWidget(anywidget.AnyWidget):
 
     def show(self) -> None:
         """Display in the running cell: the live view, and its static twin for the time after."""
-        self._shown = time.monotonic()
-        show(self, twin=self._twin)
+        show(self, self._twin, self.displayed())
+
+    def displayed(self) -> str:
+        """A display id for an output that is to be made now, which is shown again where no page draws it."""
+        self._shown, self._live = time.monotonic(), uuid.uuid4().hex
+        return self._live
 
     def _show_again(self) -> None:
         """A page has the widget and drew no view: display it once more, unless it was shown long ago, and is
         only out of sight."""
         if time.monotonic() - self._shown < _FRESH:
             self._shown = -math.inf
-            show_again(self, twin=self._twin)
+            show_again(self, self._live)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         self.show()

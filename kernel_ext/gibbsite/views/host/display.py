@@ -86,28 +86,27 @@ class _Outputs:
 _OUTPUTS = _Outputs()
 
 
-def show(view: Hosted, twin: str) -> None:
+def show(view: Hosted, twin: str, live: str) -> None:
     """Display `view` as live output and static twin; in a terminal, print its text.
 
-    The twin's display id is `twin`, so that `update_twin` can replace it when the view has changed.
+    The twin's display id is `twin`, so that `update_twin` can replace it when the view has changed;
+    that of the live output is `live`, another one each time, for `show_again`.
     """
     text = view.text()
     if not in_notebook():
         print(text)
         return
     _OUTPUTS.hold(view)
-    publish_display_data(bundle(view.widget_mime()), transient={"display_id": f"{twin}-live"})
+    publish_display_data(bundle(view.widget_mime()), transient={"display_id": live})
     html = view.static_html()
     if html:
         publish_display_data(bundle(html=twin_html(html, twin), text=text), transient={"display_id": twin})
 
 
-def show_again(view: Hosted, twin: str) -> None:
+def show_again(view: Hosted, live: str) -> None:
     """Have a page draw a live output that it could not: the widget was not there yet."""
     if in_notebook():
-        publish_display_data(
-            bundle(view.widget_mime()), transient={"display_id": f"{twin}-live"}, update=True
-        )
+        publish_display_data(bundle(view.widget_mime()), transient={"display_id": live}, update=True)
 
 
 def update_twin(view: Hosted, twin: str) -> None:
