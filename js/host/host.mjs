@@ -256,7 +256,13 @@ export function hostWidget(hooks = {}) {
       // heard before its widget stays empty for good.
       /** @param {{model: Model}} page */
       initialize({ model }) {
-        const late = setTimeout(() => seen || model.send({ kind: "unseen" }), SEEN_BY);
+        const late = setTimeout(() => {
+          try {
+            if (!seen) model.send({ kind: "unseen" });
+          } catch (error) {
+            console.debug(error); // the kernel has put it away, or is gone: there is nobody to ask
+          }
+        }, SEEN_BY);
         return () => clearTimeout(late);
       },
       /** @param {{model: Model, el: HTMLElement}} page */
