@@ -155,6 +155,19 @@ def test_rows_that_are_mixed_are_refused(of):
         gb.model(model, SINGLE).marginal("mu", "S")
 
 
+def one_row_alone(y):
+    """The other row is known: the precision of what is not is one number, no product with the matrix."""
+    S = sample("S", dist.InverseWishart(FREEDOM, now(PRIOR)))
+    mu = sample("mu", dist.ImproperUniform(dist.constraints.real, (), (1,)))
+    with plate("n", len(y)):
+        sample("y", dist.MultivariateNormal(jnp.concatenate([mu, jnp.zeros(1)]), S), obs=y)
+
+
+def test_a_row_by_itself_is_refused():
+    with pytest.raises(ModelError, match="the density of y reads mu, and not in rows"):
+        gb.model(one_row_alone, SINGLE).marginal("mu", "S")
+
+
 def own_prior(y):
     S = sample("S", dist.InverseWishart(FREEDOM, now(PRIOR)))
     mu = sample("mu", dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)))

@@ -126,7 +126,9 @@ def test_what_a_table_leaves_out_is_counted(run):
     listed = len(content.snapshot.scalars)
     assert f"… and {122 - min(listed, 12)} more" in words.text(many)
     assert f"… and {122 - min(listed, 10)} more" in dashboard_svg(many)
-    assert "more, of each" not in words.text(replace(content, snapshot=replace(content.snapshot, numbers=0)))
+    assert "more: run.summary()" not in words.text(
+        replace(content, snapshot=replace(content.snapshot, numbers=0))
+    )
 
 
 def test_warm_up_is_plotted_and_not_counted(run):

@@ -6,6 +6,7 @@ against the identity); and whatever is gathered from the site beforehand (`cov[z
 matrix times numbers, one for a matrix (`S / kappa`, `L * s`), which are free of it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,23 +159,15 @@ class MatrixTerms:
         while atom is not None and (eqn := self.made_by(atom, op.MULTIPLIES, op.DIVIDES)) is not None:
             divided, (x, y) = op.of_kind(eqn, op.DIVIDES), eqn.invars
             x, y = (y, x) if not divided and self.free(x) else (x, y)
-            if not self.free(y) or x.aval.shape[-2:] != atom.aval.shape[-2:] or not self._is_one_a_matrix(y):
+            if (
+                not self.free(y)
+                or x.aval.shape[-2:] != atom.aval.shape[-2:]
+                or not same_along(self.density, y, (-2, -1))
+            ):
                 break
             scale.append((y, -1.0 if divided else 1.0))
             atom = self._unwrapped(x)
         return atom, tuple(scale)
-
-    def _is_one_a_matrix(self, atom: Any) -> bool:
-        """Whether an array has the same number in all places of a matrix."""
-        shape = atom.aval.shape
-        if isinstance(atom, Literal) or set(shape[-2:]) <= {1}:
-            return True
-        eqn = self.density.producer.get(atom)
-        if eqn is not None and op.of_kind(eqn, op.SPREADS):
-            whence, axes = eqn.invars[0].aval.shape, eqn.params["broadcast_dimensions"]
-            return all(whence[a] == 1 for a, axis in enumerate(axes) if axis >= len(shape) - 2)
-        value = known_value(self.density, atom)
-        return value is not None and bool(np.all(value == value[..., :1, :1]))
 
     def _unwrapped(self, atom: Any) -> Any:
         """What an array of matrices is a plain copy of; None where matrices are torn apart."""
@@ -279,6 +272,22 @@ class MatrixTerms:
         dims = gather.params["dimension_numbers"]
         whole = gather.params["slice_sizes"][-2:] == gather.invars[0].aval.shape[-2:]
         return bool(whole and dims.offset_dims == (out - 2, out - 1) and max(dims.start_index_map) < rank - 2)
+
+
+def same_along(density: Density, atom: Any, axes: Sequence[int]) -> bool:
+    """Whether an array has the same numbers all along some of its axes, as far as the program tells."""
+    shape = atom.aval.shape
+    if isinstance(atom, Literal) or not shape or all(shape[a] == 1 for a in axes):
+        return True
+    eqn, along_them = density.producer.get(atom), {a % len(shape) for a in axes}
+    if eqn is not None and op.of_kind(eqn, op.SPREADS):
+        whence = eqn.invars[0].aval.shape
+        return all(
+            whence[i] == 1 for i, a in enumerate(eqn.params["broadcast_dimensions"]) if a in along_them
+        )
+    value = known_value(density, atom)
+    first = tuple(slice(1) if a in along_them else slice(None) for a in range(len(shape)))
+    return value is not None and bool(np.all(value == value[first]))
 
 
 def _fits(scale: Scale, factor: Any) -> bool:

@@ -17,15 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from gibbsite.conditional.conjugate.certify import ConjugateConditional
-from gibbsite.conditional.conjugate.matrix import MatrixTerms
+from gibbsite.conditional.conjugate.matrix import MatrixTerms, same_along
 from gibbsite.conditional.conjugate.wishart import INVERSE_WISHART, WishartConditional
 from gibbsite.conditional.draws.gamma import GammaPower
 from gibbsite.conditional.forms.forms import LOG, ONE, Form, is_number
-from gibbsite.conditional.forms.walk import FormEvaluator, Refused, known_value
+from gibbsite.conditional.forms.walk import FormEvaluator, Refused
 from gibbsite.density import Density
 from gibbsite.density.terms import Term
 from gibbsite.programs.jaxpr import primitives as op
-from gibbsite.programs.jaxpr.compat import Literal
 from gibbsite.programs.maps.access import Affine, along
 
 Latents = Mapping[str, Any]
@@ -205,6 +204,7 @@ class _Rows:
     def __init__(self, density: Density, matrix: str, sites: Sequence[str]):
         self._density, self._terms = density, MatrixTerms(density, matrix)
         self._sites, self.axes = frozenset(sites), dict[str, int]()
+        self._size = density.sites[matrix].shape[-1]
 
     def kept(self, term: Term, inverse_wishart: bool) -> bool:
         """Whether a term is such a square."""
@@ -227,7 +227,7 @@ class _Rows:
             others = [a for a in eqn.invars if a is not own[0]]
             if len(own) != 1 or eqn.outvars[0].aval.shape != own[0].aval.shape:
                 return False
-            return all(self._same_along(a, axis) for a in others) and self._linear(own[0], axis)
+            return all(same_along(self._density, a, (axis,)) for a in others) and self._linear(own[0], axis)
         if op.of_kind(eqn, op.CONTRACTS):
             batched = eqn.params["dimension_numbers"][1][0]
             return len(own) == 1 and not batched and self._through(own[0])
@@ -244,22 +244,11 @@ class _Rows:
         return axes is not None and len(axes) == 1 and self._linear(atom, axes[0])
 
     def _row_of(self, name: str, accesses: Any, rank: int, axis: int) -> bool:
-        """Whether an array's axis is one of a site's, the same one everywhere."""
+        """Whether an array's axis is one of a site's, all of it and the same one everywhere."""
         here = along(rank, axis)
         for access in accesses:
-            axes = [a for a, place in enumerate(access.index) if place == here]
+            whole = (n == self._size for n in self._density.sites[name].shape)
+            axes = [a for a, fits in enumerate(whole) if fits and access.index[a] == here]
             if len(axes) != 1 or self.axes.setdefault(name, axes[0]) != axes[0]:
                 return False
         return bool(accesses)
-
-    def _same_along(self, atom: Any, axis: int) -> bool:
-        """Whether an array has the same numbers all along an axis."""
-        shape = atom.aval.shape
-        if isinstance(atom, Literal) or not shape or shape[axis] == 1:
-            return True
-        eqn = self._density.producer.get(atom)
-        if eqn is not None and op.of_kind(eqn, op.SPREADS):
-            whence, axes = eqn.invars[0].aval.shape, eqn.params["broadcast_dimensions"]
-            return axis not in axes or whence[axes.index(axis)] == 1
-        value = known_value(self._density, atom)
-        return value is not None and bool(np.all(value == np.take(value, [0], axis)))

@@ -153,8 +153,8 @@ def _below(value: float | None, limit: float) -> bool:
 def others(snapshot: Any, shown: int) -> str:
     """What a table of so many scalars leaves out: `… and 110 more: run.summary() has all`; empty where that
     is nothing."""
-    left = max(getattr(snapshot, "numbers", 0), len(snapshot.scalars)) - shown
-    return f"… and {whole(left)} more, of each site's others: run.summary() has all" if left > 0 else ""
+    left = max(snapshot.numbers, len(snapshot.scalars)) - shown
+    return f"… and {whole(left)} more: run.summary() has all" if left > 0 else ""
 
 
 def partly(snapshot: Any) -> str:
